@@ -18,6 +18,7 @@ from projectionist.core.settings.settings import Policy
 from projectionist.projections import Event, definition
 from projectionist.runner.batch.batch_session import BatchSession
 from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.context import BatchContext
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch, BatchResult
@@ -36,7 +37,8 @@ class BatchDriver:
     def __init__(self, consumer: Consumer, session: BatchSession, harness: ConsumerHarness) -> None:
         self.consumer = consumer
         self.session = session
-        self.settler = BatchSettler(consumer, session)
+        self.context = BatchContext(consumer)
+        self.settler = BatchSettler(self.context, session)
         self._harness = harness
 
     def read(

@@ -211,7 +211,7 @@ async def test_a_key_with_other_content_is_an_incident_and_the_first_stands(live
             "delete from projectionist.inbox; delete from projectionist.positions; "
             """update projectionist.intents set body = '{"order_id":"else"}', hash = 'else'"""
         )
-        driver.consumer.exists.clear()
+        driver.context.positions.clear()
         await driver.settle(event)
 
     assert await live.fetch("select convert_from(body, 'utf8') from {s}.intents") == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 from tests.support.consumer_harness import ConsumerHarness
@@ -15,6 +16,7 @@ from projectionist.runner.batch.sequencing import BatchOrder
 from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.database.chores import ChoreFailures
 from projectionist.runner.pipeline.batch_retry import BatchSettler
+from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.process import supervisor
 
 pytestmark = pytest.mark.asyncio
@@ -23,16 +25,25 @@ pytestmark = pytest.mark.asyncio
 async def test_an_event_that_ends_its_consumer_by_an_error_is_failed_in_the_end_and_others_are_applied(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settle = BatchSettler.settle
+    settle, applied = BatchSettler.settle, Pipeline._applied
 
-    async def stumbling(
-        self: BatchSettler, batch: Batch, batch_order: BatchOrder | None = None
-    ) -> list[BatchResult]:
+    def stumble(batch: Batch) -> None:
         if batch.refusal is None and any(one.id == "bad" for one in batch.deliveries):
             raise KeyError("what nobody foresaw")
+
+    async def settled(
+        self: BatchSettler, batch: Batch, batch_order: BatchOrder | None = None
+    ) -> list[BatchResult]:
+        stumble(batch)
         return await settle(self, batch, batch_order)
 
-    monkeypatch.setattr(BatchSettler, "settle", stumbling)
+    async def whole(self: Pipeline, guard: Any, batch: Batch, batch_order: BatchOrder) -> list[BatchResult]:
+        if self._suspicion.until is None:
+            stumble(batch)
+        return await applied(self, guard, batch, batch_order)
+
+    monkeypatch.setattr(BatchSettler, "settle", settled)
+    monkeypatch.setattr(Pipeline, "_applied", whole)
     soon = RetryPolicy(initial_s=0.01, maximum_s=0.1)
     monkeypatch.setattr(supervisor, "ChoreFailures", partial(ChoreFailures, again=soon))
     s = shop(live.stream)

@@ -13,7 +13,7 @@ from tests.support.waiting import HANG_S, listening
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import definition
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.pipeline import batch_retry
+from projectionist.runner.pipeline import loop
 
 pytestmark = pytest.mark.asyncio
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio
 async def test_a_batch_that_outlives_the_ack_wait_is_not_acked_and_its_redelivery_is_absorbed(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_retry, "PATIENCE", 100.0)  # as if the broker had not heard that it takes longer
+    monkeypatch.setattr(loop, "PATIENCE", 100.0)  # as if the broker had not heard that it takes longer
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await live.publish(OrderPlaced("ann", 500), "o1", 1)

@@ -15,7 +15,7 @@ from tests.support.waiting import listening
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
 from projectionist.runner.batch import sql_handlers
-from projectionist.runner.pipeline.crash_guard import CrashGuard
+from projectionist.runner.batch.transaction import BatchAttempt
 
 pytestmark = pytest.mark.asyncio
 
@@ -158,14 +158,14 @@ async def test_a_task_that_is_cancelled_by_nobody_is_an_error_and_the_consumer_b
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Mailer)
-    settle, tries = CrashGuard.settle, iter([1])
+    run, tries = BatchAttempt.run, iter([1])
 
-    async def strayed(self: CrashGuard, *given: Any) -> Any:
+    async def strayed(self: BatchAttempt, *given: Any) -> Any:
         for _ in tries:
             raise asyncio.CancelledError
-        return await settle(self, *given)
+        return await run(self, *given)
 
-    monkeypatch.setattr(CrashGuard, "settle", strayed)
+    monkeypatch.setattr(BatchAttempt, "run", strayed)
     await live.publish(OrderNoted("x"), "o1", 1)
     with listening() as heard:
         async with live.running(s.Mailer, supervised=True):

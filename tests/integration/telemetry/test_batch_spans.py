@@ -97,7 +97,7 @@ async def test_baggage_is_dropped_unless_its_member_is_allowed(live: ConsumerHar
             delivery = read(driver, OrderPlaced("ann", 1), f"o{number}", 1, SAMPLED)
             assert delivery.arrival is not None
             delivery.arrival.head = b"NATS/1.0\r\nBaggage: tenant=a%20b;x=1, user=eve\r\n\r\n"
-            driver.consumer.tracing = BatchTracer(driver.consumer.definition, Telemetry(baggage=allowed))
+            driver.context.tracer = BatchTracer(driver.consumer.definition, Telemetry(baggage=allowed))
             await driver.settle(delivery)
     none, one = map(attributes, kept.named("process"))
     assert [name for name in none if "baggage" in name] == []
@@ -112,7 +112,7 @@ async def test_linked_instead_of_continued_the_work_is_a_trace_of_its_own(
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with batch_drivers(live, s.Orders) as (driver,):
-        driver.consumer.tracing = BatchTracer(driver.consumer.definition, Telemetry(trace="link"))
+        driver.context.tracer = BatchTracer(driver.consumer.definition, Telemetry(trace="link"))
         await driver.settle(
             read(driver, OrderPlaced("ann", 1), "o1", 1, SAMPLED), read(driver, OrderPaid(), "o1", 2, SAMPLED)
         )
@@ -131,7 +131,7 @@ async def test_events_without_a_context_begin_a_trace_where_the_settings_say_so(
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with batch_drivers(live, s.Orders) as (driver,):
-        driver.consumer.tracing = BatchTracer(driver.consumer.definition, Telemetry(sample=1))
+        driver.context.tracer = BatchTracer(driver.consumer.definition, Telemetry(sample=1))
         await driver.settle(
             read(driver, OrderPlaced("ann", 1), "o1", 1, None), read(driver, OrderPaid(), "o1", 2, UNSAMPLED)
         )

@@ -6,7 +6,7 @@ import pytest
 from asyncpg import DataError
 
 from projectionist.core.postgres.error_class import ErrorClass, classify
-from projectionist.runner.batch.inbox_store import joined
+from projectionist.runner.batch.column_encoding import joined
 
 
 def test_values_are_divided_and_nulls_stand_for_themselves() -> None:

@@ -10,24 +10,25 @@ from tests.support.shop import shop
 
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
-from projectionist.runner.batch.consumer import Consumer, Paused, Rejoin, Superseded, Tripped
+from projectionist.runner.batch.consumer import Consumer, ControlRow, Paused, Rejoin, Superseded, Tripped
+from projectionist.runner.batch.context import BatchContext
 from projectionist.runner.batch.position_cache import PositionCache
 
 
 def consumer() -> Consumer:
     """A consumer that has joined epoch 1 with an effects mark of 10."""
-    made = Consumer(definition(shop(Stream("SHOP")).Orders), Policy(), 1, "Orders", 7, {"New": "Old"})
-    made.join(control(made))
-    return made
+    row = ControlRow.of(control(None))
+    orders = definition(shop(Stream("SHOP")).Orders)
+    return Consumer(orders, Policy(), 1, "Orders", 7, slots={"New": "Old"}, control=row)
 
 
-def control(of: Consumer, **given: Any) -> dict[str, Any]:
+def control(of: Consumer | None, **given: Any) -> dict[str, Any]:
     """The control row."""
     return {
         "epoch": 1,
         "incarnation": 2,
         "generation": 1,
-        "code": of.code,
+        "code": b"" if of is None else of.code,
         "paused": False,
         "build": None,
         "slot": 0,
@@ -72,12 +73,14 @@ def test_an_open_breaker_lets_nobody_apply_and_a_half_open_one_the_prober_alone(
 @pytest.mark.parametrize("changed", [{"epoch": 2}, {"generation": 4}])
 def test_another_epoch_is_joined_and_what_was_known_to_exist_is_forgotten(changed: dict[str, int]) -> None:
     one = consumer()
-    one.exists.add(["order/o1"])
+    context = BatchContext(one)
+    context.positions.add(["order/o1"])
 
     one.check(control(one, **changed))
+    context.follow()
 
-    assert (one.epoch, one.incarnation, one.generation) != (1, 2, 1)
-    assert one.exists.unknown(["order/o1"]) == ["order/o1"]
+    assert one.control.stand != (1, 2, 1)
+    assert context.positions.unknown(["order/o1"]) == ["order/o1"]
 
 
 def test_a_batch_that_was_read_from_another_incarnation_of_the_stream_is_not_applied() -> None:
@@ -89,11 +92,13 @@ def test_a_batch_that_was_read_from_another_incarnation_of_the_stream_is_not_app
 
 def test_an_unchanged_control_row_changes_nothing() -> None:
     one = consumer()
-    one.exists.add(["order/o1"])
+    context = BatchContext(one)
+    context.positions.add(["order/o1"])
 
     one.check(control(one))
+    context.follow()
 
-    assert one.exists.unknown(["order/o1"]) == []
+    assert context.positions.unknown(["order/o1"]) == []
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,7 @@ def test_a_renamed_slot_goes_by_its_registered_name() -> None:
 
 
 def test_batches_have_numbers_that_no_other_process_uses() -> None:
-    one = consumer()
+    one = BatchContext(consumer())
 
     assert [one.next_batch(), one.next_batch()] == [7 << 32 | 1, 7 << 32 | 2]
 

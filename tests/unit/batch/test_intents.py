@@ -13,8 +13,8 @@ from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.intents.intent import EmittedIntent, ordering_of
 from projectionist.outbox.intents.keys import frozen_body
 from projectionist.projections import definition
-from projectionist.runner.batch.consumer import Consumer
-from projectionist.runner.batch.intents import stage_intents
+from projectionist.runner.batch.consumer import Consumer, ControlRow
+from projectionist.runner.batch.intents import IntentFactories, stage_intents
 from projectionist.runner.batch.writes import BatchWrites
 from projectionist.runner.decoding.delivery import Delivery
 
@@ -32,9 +32,8 @@ class Wave(Intent, provider="courier", order_by=None):
 
 def consumer(mark: int = 0) -> Consumer:
     """A consumer renamed since its registration, whose effects are real from `mark` on."""
-    made = Consumer(definition(shop(Stream("SHOP")).Orders), Policy(), 1, "OldOrders", 7, {"Receipt": "Mail"})
-    made.incarnation, made.effects = 1, (1, mark)
-    return made
+    orders, control = definition(shop(Stream("SHOP")).Orders), ControlRow(incarnation=1, effects=(1, mark))
+    return Consumer(orders, Policy(), 1, "OldOrders", 7, slots={"Receipt": "Mail"}, control=control)
 
 
 def emitted(
@@ -46,7 +45,7 @@ def emitted(
 
 def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() -> None:
     receipt = Receipt("o1")
-    (staged,) = stage_intents([emitted(5, receipt)], consumer(), BatchWrites())
+    (staged,) = stage_intents([emitted(5, receipt)], IntentFactories(consumer()), BatchWrites())
 
     assert staged.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail")
     assert staged.body == frozen_body(receipt)
@@ -59,7 +58,9 @@ def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() 
 
 
 def test_destination_order_and_what_follows_death_are_the_classes_to_say() -> None:
-    (staged,) = stage_intents([emitted(5, Parcel("north", "elm"), "Parcel")], consumer(), BatchWrites())
+    (staged,) = stage_intents(
+        [emitted(5, Parcel("north", "elm"), "Parcel")], IntentFactories(consumer()), BatchWrites()
+    )
 
     assert (staged.destination, staged.on_dead) == ("north", "block")
     assert staged.ordering == "9:OldOrders7:courier3:elm"
@@ -77,7 +78,9 @@ def test_by_default_the_intents_of_one_aggregate_for_one_provider_are_in_order()
 @given(st.lists(st.integers(1, 30), unique=True), st.integers(0, 31))
 def test_every_intent_is_either_written_or_counted_as_suppressed(seqs: list[int], mark: int) -> None:
     writes = BatchWrites()
-    staged = stage_intents([emitted(seq, Receipt("x"), version=seq) for seq in seqs], consumer(mark), writes)
+    staged = stage_intents(
+        [emitted(seq, Receipt("x"), version=seq) for seq in seqs], IntentFactories(consumer(mark)), writes
+    )
 
     assert sorted(one.seq for one in staged) == sorted(seq for seq in seqs if seq >= mark)
     assert writes.counts["order.placed", "intents"] == len(staged)
@@ -88,4 +91,7 @@ def test_intents_are_written_in_the_order_they_were_asked_for() -> None:
     order = [("order/b", 1), ("order/a", 1), ("order/a", 2), ("order/b", 3), ("order/a", 10)]
     asked = [emitted(n, Receipt("x"), version=v, aggregate=a) for n, (a, v) in enumerate(order, 1)]
 
-    assert [(one.aggregate, one.version) for one in stage_intents(asked, consumer(), BatchWrites())] == order
+    assert [
+        (one.aggregate, one.version)
+        for one in stage_intents(asked, IntentFactories(consumer()), BatchWrites())
+    ] == order

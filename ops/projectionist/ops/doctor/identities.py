@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.ops.doctor.check import Check, attention, note
-from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery, Unreadable
 from projectionist.runner.jetstream.stream_reader import scan
 
@@ -22,7 +22,7 @@ SAMPLE = 500
 async def look(client: Client, definition: Definition, settings: Settings, found: Stream) -> list[Check]:
     """Check that producers name their events, and that those can be read."""
     policy, name = settings.policy(definition.name), definition.name
-    reader = Consumer(definition, policy, 0, name, 0).reader
+    reader = Decoder.of(definition, policy)
     first, last = max(found.state.first_seq, found.state.last_seq - SAMPLE + 1), found.state.last_seq
     read, unnamed, bad = 0, 0, ""
     if found.state.messages:

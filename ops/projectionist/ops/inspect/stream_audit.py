@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
@@ -145,7 +145,7 @@ async def walk(
     begin = max(first, stream.state.first_seq)
     end = min(last or stream.state.last_seq, stream.state.last_seq)
     result = AuditResult(consumer=definition.name, stream=definition.stream, first=begin, last=end)
-    reader = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0).reader
+    reader = Decoder.of(definition, settings.policy(definition.name))
     versions = AggregateVersions()
 
     progress.begin("counting versions", max(0, end - begin + 1))

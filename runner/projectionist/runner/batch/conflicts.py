@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from projectionist.core.postgres.connections import Row
+    from projectionist.runner.batch.writes import BatchWrites
     from projectionist.runner.decoding.delivery import Delivery, Unreadable
 
 _HOLDS = frozenset({InboxState.APPLIED, InboxState.IGNORED, InboxState.SKIPPED, InboxState.DISCARDED})
@@ -76,6 +77,30 @@ def kept_aside(delivery: Delivery, asked: datetime, fact: IncidentKind, detail: 
         aggregate=d.aggregate,
         version=d.version,
     )
+
+
+def contradict(writes: BatchWrites, delivery: Delivery, kind: IncidentKind, detail: str) -> None:
+    """Put an event aside that contradicts another one."""
+    if delivery.released is None:
+        writes.quarantined.append(put_aside(delivery, kind, detail))
+    else:
+        writes.kept.append(kept_aside(delivery, delivery.released, kind, detail))
+    writes.tell(delivery, kind, detail)
+
+
+def reuse(writes: BatchWrites, delivery: Delivery, source: str, identity: str) -> None:
+    """Put the second of two events aside that claim one version: the first stands."""
+    writes.winners.append((delivery.aggregate or "", delivery.version or 0, source, identity))
+    writes.settle(delivery, InboxState.QUARANTINED, Verdict.REUSED)
+    contradict(writes, delivery, IncidentKind.VERSION_REUSE, reused_version(source, identity))
+
+
+def late(writes: BatchWrites, delivery: Delivery) -> None:
+    """Step over an event whose version was stepped over before it came."""
+    writes.settle(delivery, InboxState.SKIPPED, Verdict.LATE)
+    writes.count(delivery, "late")
+    text = "its version had been stepped over by a decision; it stays stepped over"
+    writes.tell(delivery, IncidentKind.LATE, text)
 
 
 def unreadable(bad: Unreadable) -> Quarantined:

@@ -120,7 +120,7 @@ class PureHandlers:
                 own.decide(first.handler, order[first.index][1])
             _refuse_others(steps, keys, own)
             folded = fold(self._consumer.definition, steps, loaded)
-            decided = _applied(steps, folded, kind) if self._consumer.own_type is None else None
+            decided = _applied(steps, folded, kind) if self._consumer.control.own_type is None else None
             if decided is not None:
                 if await table.own_type(kind, named(order[decided.index][1])) != kind:
                     raise Again("an event of another type was applied meanwhile")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from asyncpg import DataError
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.intents.staging import encode_intents, intent_chunks
+from projectionist.runner.batch.column_encoding import (
+    INCIDENTS,
+    PARKED,
+    QUARANTINED,
+    REPEATED,
+    claimed,
+    columns,
+)
+from projectionist.runner.batch.column_encoding import moved as position_columns
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -30,77 +37,6 @@ if TYPE_CHECKING:
         StillQuarantined,
     )
     from projectionist.runner.decoding.delivery import Delivery
-
-
-_CLAIMED = attrgetter(
-    "source",
-    "provisional",
-    "schema",
-    "id",
-    "seq",
-    "subject",
-    "type",
-    "aggregate",
-    "version",
-    "correlation",
-    "causation",
-    "traceparent",
-    "tracestate",
-    "hash",
-    "received_us",
-)
-_CLAIMED_ALIKE = 3
-"""So many of them, the first, are often the same for a whole batch."""
-_CLAIMED_TEXTS = frozenset({3, 5, 6, 7, 9, 10, 11, 12})
-"""Columns of text in which reading lets nothing pass that cannot be printed."""
-_PARKED = attrgetter(
-    "delivery.source",
-    "delivery.id",
-    "cause",
-    "delivery.aggregate",
-    "delivery.version",
-    "ordered",
-    "delivery.seq",
-    "delivery.subject",
-    "delivery.type",
-    "delivery.schema",
-    "delivery.time",
-    "delivery.correlation",
-    "delivery.causation",
-    "delivery.traceparent",
-    "delivery.tracestate",
-    "delivery.hash",
-    "kept",
-    "problem",
-    "failed.attempts",
-    "failed.budget",
-    "delay",
-    "failed.error_class",
-    "failed.error",
-    "failed.stack",
-)
-_MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq", "finding")
-_MOVED_ALIKE = 2
-_MOVED_TEXTS = frozenset({2})
-BETWEEN, NOTHING = "\x1f", "\x1e"
-"""What divides the values of a column that travels as one text, and what stands for null: neither can be printed."""
-_REPEATED = attrgetter("seq", "source", "id")
-_PUT = attrgetter(
-    "seq",
-    "reason",
-    "detail",
-    "subject",
-    "source",
-    "id",
-    "aggregate",
-    "version",
-    "headers",
-    "data",
-    "size",
-    "hash",
-    "again_s",
-)
-_TOLD = attrgetter("kind", "seq", "source", "id", "aggregate", "version", "detail")
 
 
 class InboxStore:
@@ -143,9 +79,9 @@ class InboxStore:
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
     ) -> int:
         """Insert the identities, given in order; how many of them were new."""
-        columns = _sparing([*_columns(fresh, _CLAIMED), data], _CLAIMED_ALIKE, _CLAIMED_TEXTS)
+        given = claimed(fresh, data)
         tag = await self.connection.execute(
-            self._sql["insert_inbox_claims"], self.consumer, batch, incarnation, *columns
+            self._sql["insert_inbox_claims"], self.consumer, batch, incarnation, *given
         )
         return _counted(tag)
 
@@ -223,9 +159,9 @@ class InboxStore:
 
     async def park(self, incarnation: int, parked: Sequence[ParkedEvent], code: bytes) -> set[Identity]:
         """Park events; the identities that found their version free. `code` is the fingerprint that failed on them."""
-        columns = _columns(parked, _PARKED)
+        given = columns(parked, PARKED)
         rows = await self.connection.fetch(
-            self._sql["insert_parked_events"], self.consumer, incarnation, *columns, code
+            self._sql["insert_parked_events"], self.consumer, incarnation, *given, code
         )
         return {(row["source"], row["id"]) for row in rows}
 
@@ -257,8 +193,8 @@ class InboxStore:
 
     async def advance(self, moved: Sequence[PositionUpdate]) -> None:
         """Write where these aggregates stand; the caller holds their positions."""
-        columns = _sparing(list(_columns(moved, _MOVED)), _MOVED_ALIKE, _MOVED_TEXTS)
-        await self.connection.execute(self._sql["upsert_positions"], self.consumer, *columns)
+        given = position_columns(moved)
+        await self.connection.execute(self._sql["upsert_positions"], self.consumer, *given)
 
     async def settle(
         self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int
@@ -277,18 +213,16 @@ class InboxStore:
     async def repeat(self, incarnation: int, deliveries: Sequence[Delivery]) -> list[int]:
         """Record known identities that came under another stream sequence; which sequences are new."""
         ordered = sorted(deliveries, key=lambda d: d.seq)
-        columns = _columns(ordered, _REPEATED)
-        rows = await self.connection.fetch(
-            self._sql["insert_duplicates"], self.consumer, incarnation, *columns
-        )
+        given = columns(ordered, REPEATED)
+        rows = await self.connection.fetch(self._sql["insert_duplicates"], self.consumer, incarnation, *given)
         return [row["seq"] for row in rows]
 
     async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Quarantined]) -> list[int]:
         """Put aside what cannot be read or contradicts itself; which sequences are new. `code` judged so."""
         ordered = sorted(put, key=lambda p: p.seq)
-        columns = _columns(ordered, _PUT)
+        given = columns(ordered, QUARANTINED)
         rows = await self.connection.fetch(
-            self._sql["insert_quarantined"], self.consumer, incarnation, code, *columns
+            self._sql["insert_quarantined"], self.consumer, incarnation, code, *given
         )
         return [row["seq"] for row in rows]
 
@@ -319,10 +253,10 @@ class InboxStore:
     async def report(self, incarnation: int, told: Sequence[Incident]) -> dict[str, list[int]]:
         """Open incidents; the sequences of new ones, by kind."""
         ordered = sorted(told, key=lambda t: (t.kind, t.seq))
-        columns = _columns(ordered, _TOLD)
+        given = columns(ordered, INCIDENTS)
         new: dict[str, list[int]] = {}
         for row in await self.connection.fetch(
-            self._sql["insert_incidents"], self.consumer, incarnation, *columns
+            self._sql["insert_incidents"], self.consumer, incarnation, *given
         ):
             new.setdefault(row["kind"], []).append(row["seq"])
         return new
@@ -375,39 +309,6 @@ class InboxStore:
         if not asked:
             return []
         return await self.connection.fetch(self._sql[statement], self.consumer, *zip(*asked, strict=True))
-
-
-def _columns(rows: Sequence[object], get: Callable[[Any], tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
-    return zip(*map(get, rows), strict=True)
-
-
-def _sparing(columns: Sequence[Sequence[Any]], alike: int, texts: Container[int]) -> Iterator[object]:
-    """Columns as arguments, the first `alike` each as a value and an array: every element costs the driver time.
-
-    Where all are the same the value stands for them, and where all are null nothing does; the array is empty then.
-    The columns at `texts` go as one text each.
-    """
-    one = [column[0] if column.count(column[0]) == len(column) else None for column in columns[:alike]]
-    yield from one
-    yield from (column if value is None else () for value, column in zip(one, columns, strict=False))
-    for at, column in enumerate(columns[alike:], alike):
-        nulls = column.count(None) if at in texts or column[0] is None else 0
-        if nulls == len(column):
-            yield None if at in texts else ()
-        else:
-            yield joined(column, nulls) if at in texts else column
-
-
-def joined(column: Sequence[str | None], nulls: int) -> str:
-    """A column of text, with so many nulls in it, as one text.
-
-    Raises what PostgreSQL would say of such a value where one holds what divides them: then its event can be found.
-    """
-    values = column if not nulls else [NOTHING if value is None else value for value in column]
-    text = BETWEEN.join(values)  # type: ignore[arg-type]  # without nulls it holds text alone
-    if text.count(BETWEEN) != len(column) - 1 or text.count(NOTHING) != nulls:
-        raise DataError("a value holds U+001E or U+001F, which divide values")
-    return text
 
 
 def _by_source(deliveries: Iterable[Delivery]) -> dict[str, list[str]]:

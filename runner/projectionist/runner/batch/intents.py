@@ -31,33 +31,63 @@ class IntentFactory(msgspec.Struct, frozen=True):
     """It is ordered by the event's aggregate, as nearly always."""
 
 
+class IntentFactories:
+    """The factories of one consumer's intents, each made when its class and slot are met for the first time."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+        self._made: dict[tuple[type, str], IntentFactory] = {}
+
+    def of(self, intent: Intent, slot: str) -> IntentFactory:
+        """Return how intents of this class in this slot are made."""
+        return self._made.get((type(intent), slot)) or self._make(intent, slot)
+
+    def _make(self, intent: Intent, slot: str) -> IntentFactory:
+        key_name, frozen = self.consumer.key_name, self.consumer.frozen_slot(slot)
+        options = options_of(intent)
+        if len(self._made) >= _MOST_FACTORIES:
+            self._made.clear()
+        made = self._made[type(intent), slot] = IntentFactory(
+            options,
+            frozen,
+            key_maker(key_name, frozen),
+            ordering_maker(key_name, options.provider),
+            options.order_by is AGGREGATE,
+        )
+        return made
+
+
+_MOST_FACTORIES = 1000
+"""Slots may be made up of an event's content, and then there is no end of them."""
+
+
 def stage_intents(
-    emitted: Iterable[tuple[Delivery, EmittedIntent]], consumer: Consumer, writes: BatchWrites
+    emitted: Iterable[tuple[Delivery, EmittedIntent]], factories: IntentFactories, writes: BatchWrites
 ) -> list[StagedIntent]:
     """Return the intents to write, in the order handlers emitted them; count the silent ones."""
     staged: list[StagedIntent] = []
-    recipes = consumer.recipes
+    consumer = factories.consumer
     for delivery, one in emitted:
         intent = one.intent
         if not consumer.is_real(delivery.seq, delivery.incarnation):
             # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
             writes.count(delivery, f"suppressed_{options_of(intent).slot}")
             continue
-        recipe = recipes.get((type(intent), one.slot)) or _recipe(consumer, intent, one.slot)
-        options, aggregate = recipe.options, delivery.aggregate
+        factory = factories.of(intent, one.slot)
+        options, aggregate = factory.options, delivery.aggregate
         staged.append(
             StagedIntent(
-                key=recipe.key(delivery.source, delivery.id),
+                key=factory.key(delivery.source, delivery.id),
                 source=delivery.source,
                 id=delivery.id,
                 aggregate=aggregate,
                 version=delivery.version,
-                slot=recipe.slot,
+                slot=factory.slot,
                 class_name=options.name,
                 provider=options.provider,
                 destination=destination_of(intent),
-                ordering=recipe.ordering(aggregate)
-                if recipe.by_aggregate and aggregate is not None
+                ordering=factory.ordering(aggregate)
+                if factory.by_aggregate and aggregate is not None
                 else ordering_of(intent, consumer.key_name, aggregate),
                 on_dead=options.on_dead,
                 body=one.body,
@@ -68,23 +98,3 @@ def stage_intents(
         )
         writes.count(delivery, "intents")
     return staged
-
-
-_MOST_RECIPES = 1000
-"""Slots may be made up of an event's content, and then there is no end of them."""
-
-
-def _recipe(consumer: Consumer, intent: Intent, slot: str) -> IntentFactory:
-    frozen = consumer.frozen_slot(slot)
-    options = options_of(intent)
-    recipe = IntentFactory(
-        options,
-        frozen,
-        key_maker(consumer.key_name, frozen),
-        ordering_maker(consumer.key_name, options.provider),
-        options.order_by is AGGREGATE,
-    )
-    if len(consumer.recipes) >= _MOST_RECIPES:
-        consumer.recipes.clear()
-    consumer.recipes[type(intent), slot] = recipe
-    return recipe

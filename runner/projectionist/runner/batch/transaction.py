@@ -8,23 +8,17 @@ nobody else may touch, and at last the append-only tables in stream order.
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.printable_text import storable
 from projectionist.core.states import InboxState, IncidentKind
 from projectionist.core.testpoints import announce
 from projectionist.projections.folding.version_verdict import Verdict
-from projectionist.runner.batch.conflicts import (
-    judge_old,
-    kept_aside,
-    put_aside,
-    reused_identity,
-    reused_version,
-    unreadable,
-)
+from projectionist.runner.batch.conflicts import contradict, judge_old, late, reuse, reused_identity
 from projectionist.runner.batch.dedupe import intake, without
 from projectionist.runner.batch.intents import stage_intents
+from projectionist.runner.batch.journal import Journal
 from projectionist.runner.batch.outcomes import record_outcome
 from projectionist.runner.batch.parked_rows import ParkedRun, parked_runs
 from projectionist.runner.batch.past_decisions import PastDecisions, decided
@@ -41,13 +35,15 @@ from projectionist.runner.batch.planning import (
 )
 from projectionist.runner.batch.retry_policy import MOST_TEXT, FailureReason
 from projectionist.runner.batch.types import BatchResult
-from projectionist.runner.batch.writes import Again, BatchWrites, Incident
+from projectionist.runner.batch.writes import Again, BatchWrites
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
+    from projectionist.outbox.intents.intent import EmittedIntent
+    from projectionist.runner.batch.batch_session import BatchSession
     from projectionist.runner.batch.batch_spans import BatchSpans
-    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.context import BatchContext
     from projectionist.runner.batch.handlers import FoldedBatch, Model
     from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.batch.outcomes import FailedAt
@@ -62,22 +58,47 @@ DRAIN_EVENTS = 10_000
 """How many of them: one that a thousand heads drain at once would outlast the session, and then once more."""
 
 
+class BatchAttempt:
+    """One run of a batch on one session; where it fails, what is known of how far it came."""
+
+    def __init__(self, context: BatchContext, session: BatchSession) -> None:
+        self._context = context
+        self._session = session
+        self._begun = time.monotonic()
+        self.model: Model | None = None
+        """Which handlers it ran; None: there was no session to run on."""
+
+    async def run(self, batch: Batch, batch_order: BatchOrder) -> BatchResult:
+        """Run it; raises whatever keeps it from being committed."""
+        store, self.model = await self._session.ready()
+        async with self._session.unblocking():
+            applied = await Transaction(self._context, store, self.model, batch, batch_order).run()
+        self._session.well()
+        return applied
+
+    @property
+    def lasted_s(self) -> float:
+        """Return for how long it has run."""
+        return time.monotonic() - self._begun
+
+
 class Transaction:
     """One run of one batch; nothing in it outlives the run."""
 
     def __init__(
-        self, consumer: Consumer, store: InboxStore, model: Model, batch: Batch, batch_order: BatchOrder
+        self, context: BatchContext, store: InboxStore, model: Model, batch: Batch, batch_order: BatchOrder
     ) -> None:
-        self.consumer = consumer
+        self.context = context
+        self.consumer = context.consumer
         self.store = store
         self.model = model
         self.batch = batch
         self.batch_order = batch_order
-        self.number = consumer.next_batch()
+        self.number = context.next_batch()
         self.incarnation = 0
         self.released: Sequence[Delivery] = ()
         self.decided: PastDecisions | None = None
-        self.writes = BatchWrites(consumer.sources)
+        self.writes = BatchWrites(context.sources)
 
     async def run(self) -> BatchResult:
         """Settle the batch; raises Again where it must be run anew, Superseded or Paused where it must not be."""
@@ -94,6 +115,7 @@ class Transaction:
             seqs = self.batch.settles()
             control = await (self.store.control_settling(seqs) if seqs else self.store.control())
             self.consumer.check(control)
+            self.context.follow()
             announce("batch.entered")
             if self.batch.foreign:
                 self.writes.counts["", "foreign"] += len(self.batch.foreign)
@@ -115,15 +137,13 @@ class Transaction:
             # Intents are written under the spans of their events; without any, spans have time until all is done.
             spans = self._spans(courses, begun_ns) if folded.intents else None
             await self._write(folded, spans)
-            if self.consumer.marks is not None:
-                await self._mark(courses, folded, self.consumer.marks)
+            if self.consumer.control.marks is not None:
+                await self._mark(courses, folded, self.consumer.control.marks)
             announce("batch.written")
             written = time.monotonic()
         over, over_ns = time.monotonic(), time.time_ns()
         announce("batch.committed")
-        if fresh:
-            self.consumer.witness = fresh[-1].source, fresh[-1].id, fresh[-1].seq
-        self.consumer.exists.add(moved.aggregate for moved in self.writes.moved)
+        self.context.committed(fresh, (moved.aggregate for moved in self.writes.moved))
         if not folded.intents:
             spans = self._spans(courses, begun_ns)
         if spans is not None:
@@ -139,7 +159,7 @@ class Transaction:
         )
 
     def _spans(self, courses: Sequence[AggregatePlan], begun_ns: int) -> BatchSpans | None:
-        return self.consumer.tracing.batch_spans(self.batch, courses, begun_ns, self.writes.repeats)
+        return self.context.tracer.batch_spans(self.batch, courses, begun_ns, self.writes.repeats)
 
     def _close(self, one: AggregatePlan, broken: FailedAt | None) -> None:
         consumer = self.consumer
@@ -154,7 +174,7 @@ class Transaction:
         """The deliveries of the batch; of those out of quarantine, which come from one incarnation of the stream,
         the ones that nobody has decided otherwise about."""
         deliveries, self.incarnation = self.batch.deliveries, self.consumer.incarnation
-        if self.consumer.repeats:
+        if self.consumer.control.repeats:
             self.decided = await decided(self.store, self.consumer.reader, self.batch)
             deliveries = self.decided.amended(deliveries)
         if not deliveries or deliveries[0].released is None:
@@ -198,7 +218,7 @@ class Transaction:
     def _compare(self, delivery: Delivery, row: Record) -> None:
         """A known identity: the same event again, or another one under its name."""
         if not self.consumer.reader.is_same(delivery, row["hash"]):
-            self._is_contradiction(delivery, IncidentKind.IDENTITY_REUSE, reused_identity(row))
+            contradict(self.writes, delivery, IncidentKind.IDENTITY_REUSE, reused_identity(row))
         elif (row["incarnation"], row["seq"]) != (self.incarnation, delivery.seq):
             self.writes.repeats.append(delivery)
         else:
@@ -211,12 +231,12 @@ class Transaction:
         if self.consumer.sequence == UNORDERED:
             again = await self.store.entries(self.batch.entries) if self.batch.entries else []
             new = map(put_by if self.consumer.stores_first else alone, fresh)
-            old = [self.consumer.parking.unparked(row) for row in again]
+            old = [self.context.parking.unparked(row) for row in again]
             return [*new, *map(alone, old if self.decided is None else self.decided.amended(old))]
         groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in self.batch.due}
         for delivery in fresh:
             if self.decided is not None and (winner := self.decided.winner(delivery)):
-                self._is_reuse(delivery, *winner)
+                reuse(self.writes, delivery, *winner)
             else:
                 groups.setdefault(delivery.aggregate or "", []).append(delivery)
         if not groups:
@@ -224,7 +244,7 @@ class Transaction:
         courses = await self._plan(groups)
         stale = [delivery for one in courses for delivery in one.stale]
         for loser, holder in [clash for one in courses for clash in one.clashes]:
-            self._is_reuse(loser, holder.source, holder.id)
+            reuse(self.writes, loser, holder.source, holder.id)
         if stale:
             await self._judge_old(stale)
         return courses
@@ -264,17 +284,17 @@ class Transaction:
         share = max(1, DRAIN_BYTES // len(moving))
         heads = [(p.aggregate, p.version, reach(p, limit)) for p in moving]
         rows = await self.store.successors(heads, share)
-        runs = parked_runs(rows, self.consumer.parking, limit, share)
+        runs = parked_runs(rows, self.context.parking, limit, share)
         return runs if self.decided is None else self.decided.behind(runs)
 
     async def _positions(self, aggregates: Sequence[str]) -> list[LockedPosition]:
-        unknown = self.consumer.exists.unknown(aggregates)
+        unknown = self.context.positions.unknown(aggregates)
         if unknown:
             await self.store.place(unknown, self.consumer.start)
         rows = await self.store.positions(aggregates)
         self.batch_order.locked()
         if len(rows) != len(aggregates):
-            self.consumer.exists.clear()
+            self.context.positions.clear()
             raise Again("a position that this process had seen is gone")
         found = [
             LockedPosition(
@@ -298,102 +318,45 @@ class Transaction:
         for delivery in stale:
             verdict, holder = judge_old(delivery, holders, ranges)
             if holder is not None:
-                self._is_reuse(delivery, holder["source"], holder["id"])
+                reuse(self.writes, delivery, holder["source"], holder["id"])
             elif verdict is Verdict.LATE:
-                self._late(delivery)
+                late(self.writes, delivery)
             else:
                 self.writes.settle(delivery, InboxState.STALE, verdict)
                 self.writes.count(delivery, "stale")
-
-    def _is_reuse(self, delivery: Delivery, source: str, identity: str) -> None:
-        """Two events claim one version: the first stands, the second is put aside."""
-        self.writes.winners.append((delivery.aggregate or "", delivery.version or 0, source, identity))
-        self.writes.settle(delivery, InboxState.QUARANTINED, Verdict.REUSED)
-        self._is_contradiction(delivery, IncidentKind.VERSION_REUSE, reused_version(source, identity))
-
-    def _late(self, delivery: Delivery) -> None:
-        self.writes.settle(delivery, InboxState.SKIPPED, Verdict.LATE)
-        self.writes.count(delivery, "late")
-        self.writes.tell(
-            delivery,
-            IncidentKind.LATE,
-            "its version had been stepped over by a decision; it stays stepped over",
-        )
-
-    def _is_contradiction(self, delivery: Delivery, fact: IncidentKind, detail: str) -> None:
-        if delivery.released is None:
-            self.writes.quarantined.append(put_aside(delivery, fact, detail))
-        else:
-            self.writes.kept.append(kept_aside(delivery, delivery.released, fact, detail))
-        self.writes.tell(delivery, fact, detail)
 
     # -- write ---------------------------------------------------------------------------------------------------
 
     async def _write(self, folded: FoldedBatch, spans: BatchSpans | None) -> None:
         """Everything the batch decided."""
         await self.model.write(folded)
-        await self._write_journal()
-        await self._write_aside()
+        journal = Journal(
+            self.store,
+            self.consumer,
+            self.batch,
+            self.writes,
+            number=self.number,
+            incarnation=self.incarnation,
+        )
+        await journal.write(self.released)
         if folded.idle:
             self.writes.counts["", "condition_false"] += len(folded.idle)
             await self.store.idle(folded.idle)
-        staged = stage_intents(folded.intents, self.consumer, self.writes)
+        if folded.intents:
+            await self._stage(folded.intents, spans)
+        if self.writes.counts:
+            self.writes.counts = self.context.types.bounded(self.writes.counts)
+            await self.store.count(self.consumer.runner, self.writes.counts)
+
+    async def _stage(
+        self, emitted: Sequence[tuple[Delivery, EmittedIntent]], spans: BatchSpans | None
+    ) -> None:
+        staged = stage_intents(emitted, self.context.intents, self.writes)
         self.writes.staged = len(staged)
         if spans is not None:
             spans.inject_into_intents(staged)
         if staged:
             await self.store.stage(self.incarnation, staged)
-        if self.writes.counts:
-            self.writes.counts = self.consumer.kinds.bounded(self.writes.counts)
-            await self.store.count(self.consumer.runner, self.writes.counts)
-
-    async def _write_journal(self) -> None:
-        """What only the holder of the positions may change: parked events, positions, states."""
-        store, writes, code = self.store, self.writes, self.consumer.code
-        if writes.unparked:
-            await store.unpark(writes.unparked)
-        for delivery, failed in writes.failed_again:
-            await store.fail_again(delivery, failed, code)
-        if writes.parked:
-            await self._park()
-        if writes.moved:
-            await store.advance(writes.moved)
-        if self.consumer.stores_first and self.batch.due:
-            await store.run("release_claims", self.batch.due, self.consumer.runner)
-        for (state, verdict), deliveries in writes.settled.items():
-            await store.settle(deliveries, state, verdict, self.number)
-        if writes.winners:
-            await store.choose(writes.winners)
-
-    async def _write_aside(self) -> None:
-        """What is only ever appended, and counted only where it is new, since all of it may come again; and what comes
-        out of quarantine, whose rows are locked since the beginning."""
-        store, writes, incarnation, code = self.store, self.writes, self.incarnation, self.consumer.code
-        for bad in self.batch.unreadable:
-            writes.quarantined.append(unreadable(bad))
-        if writes.repeats:
-            new = await store.repeat(incarnation, writes.repeats)
-            writes.count_new("duplicate", writes.repeats, new)
-        if writes.quarantined:
-            new = await store.quarantine(incarnation, code, writes.quarantined)
-            writes.aside = [one for one in writes.quarantined if one.seq in set(new)]
-            writes.count_new("quarantined", writes.quarantined, new)
-        if writes.kept:
-            await store.quarantine_keep(incarnation, code, writes.kept)
-        if self.released:
-            await self._release({one.seq for one in writes.kept})
-        if writes.incidents:
-            await self._report(writes.incidents)
-
-    async def _report(self, told: Sequence[Incident]) -> None:
-        for kind, new in (await self.store.report(self.incarnation, told)).items():
-            self.writes.count_new(f"incident_{kind}", (one for one in told if one.kind == kind), new)
-
-    async def _release(self, kept: Container[int]) -> None:
-        out = [delivery for delivery in self.released if delivery.seq not in kept]
-        await self.store.quarantine_release(self.incarnation, [delivery.seq for delivery in out])
-        for delivery in out:
-            self.writes.count(delivery, "released")
 
     async def _mark(self, courses: Sequence[AggregatePlan], folded: FoldedBatch, slot: int) -> None:
         """Tell the open build what has moved: aggregates, and sequences of what has no order."""
@@ -405,17 +368,3 @@ class Transaction:
         )
         if moved:
             await self.store.mark(slot, sorted(moved))
-
-    async def _park(self) -> None:
-        """Park; who finds its version held by a parked event that this batch did not read is its second claimant."""
-        writes = self.writes
-        free = await self.store.park(self.incarnation, writes.parked, self.consumer.code)
-        refused = [p.delivery for p in writes.parked if (p.delivery.source, p.delivery.id) not in free]
-        if not refused:
-            return
-        holders = await self.store.holders([(d.aggregate or "", d.version or 0) for d in refused])
-        moved = {m.aggregate: m for m in writes.moved}
-        for delivery in refused:
-            writes.unpark(delivery)
-            moved[delivery.aggregate or ""].parked -= 1
-            self._is_reuse(delivery, *holders[delivery.aggregate or "", delivery.version or 0])

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.batch.consumer import Consumer, Superseded
+from projectionist.runner.batch.consumer import Consumer, ControlRow, Superseded
 from projectionist.runner.consumers.header_mapping import written
 from projectionist.runner.consumers.intent_slots import frozen
 from projectionist.runner.database.barrier import alone
@@ -99,11 +99,17 @@ class Registry:
             definition.code,
             written(policy.headers),
         )
-        consumer = Consumer(definition, policy, number, found["key_name"], runner, slots)
         control = await self._connection.fetchrow(self._sql["select_control_row"], number)
         assert control is not None
-        consumer.join(control)
-        return consumer
+        return Consumer(
+            definition,
+            policy,
+            number,
+            found["key_name"],
+            runner,
+            slots=slots,
+            control=ControlRow.of(control),
+        )
 
     async def checked(self, definition: Definition) -> Record:
         """The registration, if it is of this class as it is now; raises NotRegistered."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Policy
     from projectionist.projections import Event
+    from projectionist.projections.compiled.definition import Definition
 
 Match = Callable[[str], tuple[str | None, str | None] | None]
 """The aggregate's type and id that a subject holds; None for a subject of others."""
@@ -52,7 +53,7 @@ NOBODY: Known = (None, None, None, None)
 class Decoder:
     """Reads the arrivals of one consumer by its rules, which are worked out once.
 
-    `incarnation` counts the streams that had this name; set it before the first event of a new one is read.
+    `incarnation` counts the streams that had this name.
     """
 
     def __init__(
@@ -78,6 +79,19 @@ class Decoder:
         """Whether an event came without an id of its producer."""
         self._hash = event_hash if policy.hash == "raw" else self._canonical_digest
         self._epoch, self._epoch_until = 0.0, 0.0
+
+    @classmethod
+    def of(cls, definition: Definition, policy: Policy, incarnation: int = 1) -> Decoder:
+        """Return the decoder of a consumer's events."""
+        return cls(
+            policy,
+            stream=definition.stream,
+            ordered=definition.sequence != "unordered",
+            match=definition.subjects.match,
+            known=definition.known,
+            decode=definition.decode,
+            incarnation=incarnation,
+        )
 
     def read(self, arrival: Arrival) -> Delivery | Unreadable | None:
         """The delivery, or why there is none; None for a subject of others, whatever came under it."""
@@ -156,7 +170,7 @@ class Decoder:
         fields, data, subject = self._heads.read(arrival.head), arrival.data, arrival.subject
         if fields[14] is not None and cloudevents_structured.is_structured(fields[14]):
             fields, data = self._unfold(fields[14], fields, data)
-        _, _, kind, schema, kind_of, name_of, version, moment, correlation, causation, *traces = fields
+        kind, schema, kind_of, name_of, version, moment, correlation, causation = fields[2:10]
         if not kind:
             raise Refused(Reason.TYPE, lacking("type", self._heads.names, "the event's type"))
         schema_number = 1 if schema is None else number(schema, MOST_SCHEMA, Reason.SCHEMA)
@@ -193,10 +207,11 @@ class Decoder:
             arrival=arrival,
         )
         delivery.received_us, delivery.published_ns = self._received_us(arrival), published_ns
-        delivery.delivered, delivery.used_fallback = delivered, used_fallback
+        if delivered != 1 or used_fallback:
+            delivery.delivered, delivery.used_fallback = delivered, used_fallback
         delivery.correlation, delivery.causation = correlation, causation
-        if any(traces[:4]):
-            delivery.traceparent, delivery.tracestate = trace_of(*traces[:4])
+        if fields[10] or fields[11] or fields[12] or fields[13]:
+            delivery.traceparent, delivery.tracestate = trace_of(*fields[10:14])
         return delivery
 
     def _is_foreign(self, subject: str) -> bool:

@@ -86,7 +86,7 @@ def _aggregates(consumer: Consumer, keys: Sequence[Any]) -> tuple[list[str] | No
     subjects = consumer.definition.subjects
     if not keys or not is_own(consumer):
         return None, subjects.filter
-    kind = consumer.own_type
+    kind = consumer.control.own_type
     if kind is None:
         return [], subjects.filter
     chosen = subjects.subject_for(kind, str(keys[0])) if len(keys) == 1 else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -23,7 +22,7 @@ from projectionist.runner.batch.failure_evidence import MOST_PATIENCE_S, FailedP
 from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.batch.retry_policy import SLOWLY, FailureReason, Refusal, slow
 from projectionist.runner.batch.sequencing import BatchOrder
-from projectionist.runner.batch.transaction import Transaction
+from projectionist.runner.batch.transaction import BatchAttempt
 from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.batch.writes import Again, BatchWrites, StillQuarantined
 from projectionist.runner.decoding.delivery import Reason
@@ -31,17 +30,13 @@ from projectionist.runner.pipeline.bisect import BatchPart, as_bytes, divided, p
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.batch_session import BatchSession
-    from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.handlers import Model
+    from projectionist.runner.batch.context import BatchContext
     from projectionist.runner.batch.inbox_store import InboxStore
 
 log = logging.getLogger("projectionist.runner")
 
 OUTAGE = RetryPolicy(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
 """How a batch waits for what concerns it alone; for PostgreSQL itself it waits at the gates."""
-PATIENCE = 0.25
-"""As a share of the ack wait."""
-
 T = TypeVar("T")
 
 LONG_S = 20.0
@@ -54,16 +49,9 @@ LEFT_S = 60.0
 class BatchSettler:
     """Settles the batches of one consumer, one after the other, on one session."""
 
-    def __init__(self, consumer: Consumer, session: BatchSession) -> None:
-        self._consumer = consumer
-        self._session = session
-        self.patience_s = consumer.policy.ack_wait_s * PATIENCE
-        """How long what is worked on may take before the broker is told that it still is."""
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether batches cannot be committed at the moment, for no fault of theirs."""
-        return self._session.is_failing
+    def __init__(self, context: BatchContext, session: BatchSession) -> None:
+        self.context = context
+        self.session = session
 
     async def settle(self, batch: Batch, batch_order: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch; returns once it is committed, however long PostgreSQL is away.
@@ -72,23 +60,20 @@ class BatchSettler:
         """
         return await Settling(self, batch, batch_order or BatchOrder()).run()
 
-    async def once(
-        self, batch: Batch, batch_order: BatchOrder, ready: Callable[[Model], None]
-    ) -> BatchResult:
-        """Run the batch once; `ready` is called with the model when there is a session to run it on."""
-        store, model = await self._session.ready()
-        ready(model)
-        async with self._session.unblocking():
-            applied = await Transaction(self._consumer, store, model, batch, batch_order).run()
-        self._session.well()
-        return applied
+    async def settle_failed(
+        self, batch: Batch, batch_order: BatchOrder, attempt: BatchAttempt, error: Exception
+    ) -> list[BatchResult]:
+        """Settle a batch whose first attempt has failed."""
+        settling = Settling(self, batch, batch_order)
+        await settling.failed(attempt, error)
+        return await settling.run()
 
     async def surely(self, step: Callable[[InboxStore], Awaitable[T]]) -> T:
         """Run one statement of our own, however long PostgreSQL is away."""
         tries = 0
         while True:
             try:
-                return await step((await self._session.ready())[0])
+                return await step((await self.session.ready())[0])
             except Exception as error:  # every other class is the caller's to judge
                 if classify(error) is not ErrorClass.INFRASTRUCTURE:
                     raise
@@ -97,15 +82,16 @@ class BatchSettler:
 
     def count(self, why: str) -> None:
         """Count one more try of a batch."""
-        metrics.add(names.RETRIES, 1, {names.CONSUMER: self._consumer.definition.name, names.REASON: why})
+        name = self.context.consumer.definition.name
+        metrics.add(names.RETRIES, 1, {names.CONSUMER: name, names.REASON: why})
 
     async def outage(self, error: Exception, tries: int) -> None:
         """Take in that a try failed for what may be nobody's fault, and wait the longer the more `tries` there were."""
         self.count("outage")
-        self._consumer.exists.clear()
-        await self._session.failed(error)
+        self.context.positions.clear()
+        await self.session.failed(error)
         announce("batch.outage")
-        if tries and not self._session.is_throttled:
+        if tries and not self.session.is_throttled:
             await anyio.sleep(wait(OUTAGE, tries, chance=random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
 
@@ -114,56 +100,58 @@ class Settling:
 
     def __init__(self, settler: BatchSettler, batch: Batch, batch_order: BatchOrder) -> None:
         self._settler = settler
-        self._consumer = settler._consumer  # noqa: SLF001  a part of it
+        self._consumer, self._progress = settler.context.consumer, settler.context.progress
         self._batch_order = batch_order
         self._lanes: deque[deque[BatchPart]] = deque([deque([part_of(batch)])])
         self._idle = self._tries = 0
         """How many parts have missed since one got through, and how many waits that were."""
-        self._model: Model | None = None
         self._applied: list[BatchResult] = []
 
     async def run(self) -> list[BatchResult]:
         """Return what became of all parts; raises what is about none of them, such as Superseded."""
         while self._lanes:
-            part = self._lanes[0][0]
-            begun, self._model = time.monotonic(), None
+            attempt = BatchAttempt(self._settler.context, self._settler.session)
             try:
-                self._done(part, await self._settler.once(part.batch, self._batch_order, self._ready))
-            except Again:
-                announce("batch.again")
-                self._settler.count("again")
-            except ProjectionistError as error:
-                if not is_transient(error):
-                    raise
-                self._tries += 1
-                await self._settler.outage(error, self._tries)
+                part = self._lanes[0][0]
+                self._done(part, await attempt.run(part.batch, self._batch_order))
             except Exception as error:  # noqa: BLE001  each class has its answer, and none is swallowed
-                await self._missed(part, error, time.monotonic() - begun)
+                await self.failed(attempt, error)
         return self._applied
 
-    def _ready(self, model: Model) -> None:
-        self._model = model
+    async def failed(self, attempt: BatchAttempt, error: Exception) -> None:
+        """Take in that an attempt of the first part has failed."""
+        if isinstance(error, Again):
+            announce("batch.again")
+            self._settler.count("again")
+        elif isinstance(error, ProjectionistError):
+            if not is_transient(error):
+                raise error
+            self._tries += 1
+            await self._settler.outage(error, self._tries)
+        else:
+            await self._missed(self._lanes[0][0], attempt, error)
 
     def _done(self, part: BatchPart, applied: BatchResult) -> None:
         if part.way is Way.APPLY and any(what == InboxState.APPLIED for _, what in applied.writes.counts):
-            self._consumer.progress.got_through()
+            self._progress.got_through()
         self._applied.append(applied)
         self._idle = self._tries = 0
         self._lanes[0].popleft()
         if not self._lanes[0]:
             self._lanes.popleft()
 
-    async def _missed(self, part: BatchPart, error: Exception, lasted: float) -> None:
+    async def _missed(self, part: BatchPart, attempt: BatchAttempt, error: Exception) -> None:
         trouble = classify(error)
-        if self._model is None:  # there was no session to try it on, which says nothing about it
+        if attempt.model is None:  # there was no session to try it on, which says nothing about it
             if trouble is not ErrorClass.INFRASTRUCTURE:
                 raise error
             self._tries += 1
             await self._settler.outage(error, self._tries)
             return
+        lasted_s = attempt.lasted_s
         known = part.way is Way.APPLY and len(part.keys) == 1 and await self._is_known(part)
-        parts = divided(part.batch, self._consumer.policy.drain_limit, self._model.at, known=known)
-        miss = self._witnessed(part, trouble, single=not parts, long=lasted > LONG_S, known=known)
+        parts = divided(part.batch, self._consumer.policy.drain_limit, attempt.model.at, known=known)
+        miss = self._witnessed(part, trouble, single=not parts, long=lasted_s > LONG_S, known=known)
         step = judge(miss)
         if step is NextStep.RAISE:
             raise error
@@ -184,7 +172,7 @@ class Settling:
         self, part: BatchPart, trouble: ErrorClass, *, single: bool, long: bool, known: bool
     ) -> FailedPart:
         """One more miss, and all that speaks for or against the part."""
-        progress = self._consumer.progress
+        progress = self._progress
         part.misses += 1
         part.unparked += part.way is Way.FAIL
         part.since = since, applied = part.since or (clock.now(), progress.applied)
@@ -245,7 +233,7 @@ class Settling:
     def _fail(self, part: BatchPart, miss: FailedPart, error: Exception) -> None:
         kind = _failing(miss.trouble, error)
         if kind is not FailureReason.DATABASE:
-            self._consumer.progress.put_aside(miss, clock.now())
+            self._progress.put_aside(miss, clock.now())
             log.warning(
                 "%s: %s does not get through and is failed%s: %s",
                 self._consumer.definition.name,

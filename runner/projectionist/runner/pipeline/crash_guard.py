@@ -23,7 +23,6 @@ from projectionist.runner.consumers.registry import INSTANCE, PLACE
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
-    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.batch.sequencing import BatchOrder
     from projectionist.runner.batch.types import BatchResult
@@ -47,24 +46,18 @@ class RecentCrash(msgspec.Struct):
 class CrashGuard:
     """Settles batches; while there is suspicion, suspects each in a transaction of their own."""
 
-    def __init__(self, consumer: Consumer, settler: BatchSettler, suspicion: RecentCrash) -> None:
-        self._consumer = consumer
-        self._settler = settler
+    def __init__(self, settler: BatchSettler, suspicion: RecentCrash) -> None:
+        self._consumer = settler.context.consumer
+        self.settler = settler
         self.suspicion = suspicion
-        self.patience_s = settler.patience_s
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether batches cannot be committed at the moment, for no fault of theirs."""
-        return self._settler.is_failing
 
     async def settle(self, batch: Batch, batch_order: BatchOrder | None = None) -> list[BatchResult]:
         """Settle everything in the batch."""
         until = self.suspicion.until
         if until is None:
-            return await self._settler.settle(batch, batch_order)
+            return await self.settler.settle(batch, batch_order)
         rest, suspects = split_suspects(batch, await self._known(batch), await self._old(batch, until))
-        applied = await self._settler.settle(rest, batch_order) if rest is not None else []
+        applied = await self.settler.settle(rest, batch_order) if rest is not None else []
         for suspect in suspects:
             applied += await self._alone(suspect)
         return applied
@@ -74,14 +67,14 @@ class CrashGuard:
         asked = [(d.source, d.id) for d in batch.deliveries if d.delivered >= SUSPECT_FROM]
         if not asked:
             return frozenset()
-        return frozenset(await self._settler.surely(lambda store: store.known(asked)))
+        return frozenset(await self.settler.surely(lambda store: store.known(asked)))
 
     async def _old(self, batch: Batch, until: datetime) -> frozenset[str | Identity]:
         """What of the batch is due and was parked by then."""
         if not (batch.due or batch.entries):
             return frozenset()
         sources, ids = [source for source, _ in batch.entries], [name for _, name in batch.entries]
-        rows = await self._settler.surely(
+        rows = await self.settler.surely(
             lambda store: store.rows(
                 "select_parked_before_crash",
                 batch.due,
@@ -96,8 +89,8 @@ class CrashGuard:
     async def _alone(self, suspect: Batch) -> list[BatchResult]:
         identity = await self._tried_first(suspect)
         if identity is None:
-            return await self._settler.settle(suspect)
-        marks = await self._settler.surely(partial(_mark, identity=identity, runner=self._consumer.runner))
+            return await self.settler.settle(suspect)
+        marks = await self.settler.surely(partial(_mark, identity=identity, runner=self._consumer.runner))
         announce("careful.marked")
         if marks > MOST_MARKS:
             suspect.limit = 0 if suspect.deliveries else 1
@@ -106,8 +99,8 @@ class CrashGuard:
             log.error("%s: %s %s is failed: %s", self._consumer.definition.name, *identity, text)
         elif marks > 1 and suspect.due:
             suspect.limit = 1
-        applied = await self._settler.settle(suspect)
-        await self._settler.surely(lambda store: store.run("delete_crash_mark", *identity))
+        applied = await self.settler.settle(suspect)
+        await self.settler.surely(lambda store: store.run("delete_crash_mark", *identity))
         return applied
 
     async def _tried_first(self, suspect: Batch) -> Identity | None:
@@ -116,7 +109,7 @@ class CrashGuard:
             return suspect.deliveries[0].source, suspect.deliveries[0].id
         if suspect.entries:
             return suspect.entries[0]
-        first = await self._settler.surely(lambda store: store.row("select_head_event", suspect.due[0]))
+        first = await self.settler.surely(lambda store: store.row("select_head_event", suspect.due[0]))
         return None if first is None else (first["source"], first["id"])
 
 

@@ -20,6 +20,7 @@ from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 from projectionist.runner.batch.handoff import DecodedArrivals, Handoff
 from projectionist.runner.batch.sequencing import BatchOrder
+from projectionist.runner.batch.transaction import BatchAttempt
 from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream.ack_subject import stream_sequence
@@ -27,16 +28,21 @@ from projectionist.runner.jetstream.ack_subject import stream_sequence
 if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.settings.settings import BatchLimits as Limits
+    from projectionist.runner.batch.context import BatchContext
+    from projectionist.runner.decoding.decoder import Decoder
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.gaps.fetcher import GapFetcher
     from projectionist.runner.jetstream.pull_source import Source
     from projectionist.runner.pipeline.crash_guard import CrashGuard
+    from projectionist.runner.pipeline.read_guard import Reads
 
 REFUSALS = (Paused, Superseded, Tripped)
 """Ends that say nothing about the events: others may have them at once."""
 After = Callable[[Batch, Sequence[BatchResult]], Awaitable[None]]
 """What is done after a batch was settled and acked."""
 
+PATIENCE = 0.25
+"""After this share of the ack wait the broker is told that what it has delivered is being worked on."""
 SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
 KEEP_EVERY_S = 1.0
@@ -58,28 +64,30 @@ class Pipeline:
 
     def __init__(
         self,
+        context: BatchContext,
         source: Source,
-        read: Callable[[Arrival], Delivery | Unreadable | None],
-        settlers: Sequence[CrashGuard],
+        guards: Sequence[CrashGuard],
         due: WorkSource,
         gaps: GapFetcher,
         handoff: Handoff,
         limits: Limits,
         after: After,
-        look: Callable[[Sequence[Arrival]], Awaitable[None]],
-        name: str = "",
+        reads: Reads,
     ) -> None:
-        self._name = name
+        consumer = context.consumer
+        self._context, self._name = context, consumer.definition.name
         self._source = source
-        self._read_one = read
-        self._settlers = settlers
+        self._decoder: Decoder = consumer.reader
+        self._guards = guards
         """As many as there may be batches open at once. The first one sweeps, over the session that `due` has too."""
+        self._suspicion = guards[0].suspicion
         self._batch_order: BatchOrder | None = None
         self._due = due
         self._gaps = gaps
-        self.limits = limits
+        self._limits = limits
         self._after = after
-        self._look = look
+        self._reads = reads
+        self._patience_s = consumer.policy.ack_wait_s * PATIENCE
         self._handoff = handoff
         self._open: list[Sequence[Arrival]] = []
         """What was taken and is not settled."""
@@ -97,8 +105,8 @@ class Pipeline:
                 keeping.start_soon(lasting, self._keep)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(lasting, self._read)
-                    for settler in self._settlers:
-                        tasks.start_soon(lasting, partial(self._work, settler))
+                    for guard in self._guards:
+                        tasks.start_soon(lasting, partial(self._work, guard))
                 keeping.cancel_scope.cancel()
         except* REFUSALS:
             for arrivals in self._open:
@@ -108,6 +116,10 @@ class Pipeline:
             for loop in ("keep", "settle"):
                 liveness.ended(loop, self._name)
 
+    def limit(self, limits: Limits) -> None:
+        """Take batches of this size from now on."""
+        self._limits = limits
+
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
         self._stopping = True
@@ -116,7 +128,7 @@ class Pipeline:
     async def _read(self) -> None:
         try:
             while not self._stopping:
-                limits = self.limits
+                limits = self._limits
                 arrivals: list[Arrival] = []
                 with anyio.CancelScope() as self._taking:
                     arrivals = await self._source.take(
@@ -131,24 +143,24 @@ class Pipeline:
 
     async def _keep(self) -> None:
         """Keep the broker from sending again what this process holds and works on; ask for nothing more meanwhile."""
-        patience_s = self._settlers[0].patience_s
         while True:
             liveness.beat("keep", self._name, within_s=LATE_S)
-            await anyio.sleep(min(patience_s, KEEP_EVERY_S))
-            self._source.hold(held=any(settler.is_failing for settler in self._settlers))
+            await anyio.sleep(min(self._patience_s, KEEP_EVERY_S))
+            self._source.hold(held=any(guard.settler.session.is_failing for guard in self._guards))
             waiting = [arrival for arrivals in self._open for arrival in arrivals]
-            if waiting and clock.now() - waiting[0].received > patience_s:
+            if waiting and clock.now() - waiting[0].received > self._patience_s:
                 self._source.in_progress(waiting)
                 announce("source.kept")
 
     async def _decoded(self, arrivals: Sequence[Arrival]) -> Batch:
-        await self._look(arrivals)
+        if self._suspicion.until is not None:
+            await self._reads.look(arrivals)
         deliveries: list[Delivery] = []
         unreadable: list[Unreadable] = []
         foreign: list[int] = []
         for start in range(0, len(arrivals), SLICE):
             part = arrivals[start : start + SLICE]
-            for arrival, one in zip(part, map(self._read_one, part), strict=True):
+            for arrival, one in zip(part, map(self._decoder.read, part), strict=True):
                 if isinstance(one, Delivery):
                     deliveries.append(one)
                 elif one is not None:
@@ -158,27 +170,27 @@ class Pipeline:
             await checkpoint()
         return Batch(deliveries=deliveries, unreadable=unreadable, foreign=foreign)
 
-    async def _work(self, settler: CrashGuard) -> None:
-        sweeps = settler is self._settlers[0]
+    async def _work(self, guard: CrashGuard) -> None:
+        sweeps = guard is self._guards[0]
         while not self._handoff.over:
             if sweeps:
                 liveness.beat("settle", self._name, within_s=LATE_S, vital=False)
             read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
             if read is not None:
-                applied = await self._settle(settler, read.batch)
+                applied = await self._settle(guard, read.batch)
                 self._source.ack(written(read.arrivals, applied))
                 if read.arrivals:
                     self._open.remove(read.arrivals)
                 announce("batch.acked")
                 await self._after(read.batch, applied)
             if sweeps and time.monotonic() >= self._due_at() and not self._stopping:
-                await self._take_up_due(settler)
+                await self._take_up_due(guard)
 
-    async def _settle(self, settler: CrashGuard, batch: Batch) -> list[BatchResult]:
+    async def _settle(self, guard: CrashGuard, batch: Batch) -> list[BatchResult]:
         begun = time.monotonic()
         batch_order = self._batch_order = BatchOrder(self._batch_order)
         try:
-            applied = await settler.settle(batch, batch_order)
+            applied = await self._applied(guard, batch, batch_order)
         finally:
             batch_order.over()
         for one in applied:
@@ -187,6 +199,16 @@ class Pipeline:
         self.batches += 1
         return applied
 
+    async def _applied(self, guard: CrashGuard, batch: Batch, batch_order: BatchOrder) -> list[BatchResult]:
+        """Run the batch; what does not get through is left to others, as is all while there is suspicion."""
+        if self._suspicion.until is not None:
+            return await guard.settle(batch, batch_order)
+        attempt = BatchAttempt(self._context, guard.settler.session)
+        try:
+            return [await attempt.run(batch, batch_order)]
+        except Exception as error:  # noqa: BLE001  each class has its answer, and none is swallowed
+            return await guard.settler.settle_failed(batch, batch_order, attempt, error)
+
     def _plan_due(self, applied: BatchResult) -> None:
         if applied.delay is not None:
             heappush(self._planned, time.monotonic() + applied.delay)
@@ -194,7 +216,7 @@ class Pipeline:
     def _due_at(self) -> float:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at
 
-    async def _take_up_due(self, settler: CrashGuard) -> None:
+    async def _take_up_due(self, guard: CrashGuard) -> None:
         """Settle what waits for its time, and have gaps looked for."""
         now = time.monotonic()
         self._sweep_at = now + SWEEP_S
@@ -203,7 +225,7 @@ class Pipeline:
         self._gaps.wake()
         batches, more = await self._due.take()
         for batch in batches:
-            await self._after(batch, await self._settle(settler, batch))
+            await self._after(batch, await self._settle(guard, batch))
         if batches:
             announce("due.settled")
         if more:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.batch.shared_pool import SharedPool
-    from projectionist.runner.pipeline.crash_guard import RecentCrash
 
 log = logging.getLogger("projectionist.runner")
 
@@ -35,10 +34,9 @@ MOST_READS = MOST_MARKS + 1
 class Reads:
     """Looks at what arrives while there is suspicion."""
 
-    def __init__(self, consumer: Consumer, access: SharedPool, suspicion: RecentCrash) -> None:
+    def __init__(self, consumer: Consumer, access: SharedPool) -> None:
         self._consumer = consumer
         self._access = access
-        self._suspicion = suspicion
 
     async def begin(self) -> None:
         """Learn what this code is not to read."""
@@ -50,8 +48,6 @@ class Reads:
 
     async def look(self, arrivals: Sequence[Arrival]) -> None:
         """Read alone what was delivered so often that reading it may have ended those who did."""
-        if self._suspicion.until is None:
-            return
         reader = self._consumer.reader
         for arrival in arrivals:
             try:

@@ -10,11 +10,9 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.telemetry import names, server_attributes
 from projectionist.core.user_errors import lasting
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.batch_session import BatchSession
-from projectionist.runner.batch.batch_spans import BatchTracer, Places
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.handoff import Handoff
 from projectionist.runner.batch.planning import CONTIGUOUS
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.context import BatchContext
     from projectionist.runner.batch.handlers import Model
     from projectionist.runner.batch.types import Batch, BatchResult
     from projectionist.runner.jetstream.pull_source import JetStreamSource
@@ -54,21 +53,15 @@ class ConsumerRuntime:
 
     def __init__(
         self,
-        consumer: Consumer,
+        context: BatchContext,
         settings: Settings,
         client: Client,
         access: DatabaseAccess,
         source: JetStreamSource,
         standing: StreamGuard,
     ) -> None:
-        limits = settings.batch
-        where = Places(
-            lambda: server_attributes.broker(client) | {names.GROUP: source.durable},
-            server_attributes.database(settings.postgres.url),
-        )
-        consumer.sources = frozenset(settings.telemetry.sources)
-        consumer.tracing = BatchTracer(consumer.definition, settings.telemetry, where)
-        self._measures = BatchMetrics(consumer.definition, limits, consumer.kinds, settings.telemetry.sources)
+        consumer, limits = context.consumer, settings.batch
+        self._measures = BatchMetrics(consumer.definition, limits, context.types, settings.telemetry.sources)
 
         def model(connection: Connection, who: Consumer) -> Model:
             return model_for(connection, who, settings.postgres.schema)
@@ -85,31 +78,30 @@ class ConsumerRuntime:
                 consumer, settings.postgres, model, gates=gates, peers=peers, arrive=standing.arrive
             )
 
-        def settler(one: BatchSession) -> CrashGuard:
-            return CrashGuard(consumer, BatchSettler(consumer, one), self._suspicion)
+        def guard(one: BatchSession) -> CrashGuard:
+            return CrashGuard(BatchSettler(context, one), self._suspicion)
 
         self._sessions = [session() for _ in range(at_once)]
         stored = Stored(client, consumer.definition.stream)
         self._drain: Drain | None = None
         if consumer.stores_first:
             own = session()
-            self._drain = Drain(consumer, own, settler(own), stored, settings, access.book, self._after)
+            self._drain = Drain(consumer, own, guard(own), stored, settings, access.book, self._after)
         self._told_unnamed = False
-        self._reads = Reads(consumer, access, self._suspicion)
+        self._reads = Reads(consumer, access)
         due = consumer, self._sessions[0], stored, limits.max_bytes, access.book, self._suspicion
         handoff, book = Handoff(), access.book
         self._gaps = GapFetcher(consumer, access, client, source.durable, handoff, self._breaker, book)
         self._pipeline = Pipeline(
+            context,
             source,
-            consumer.reader.read,
-            [settler(one) for one in self._sessions],
+            [guard(one) for one in self._sessions],
             self._drain or DueWork(*due),
             self._gaps,
             handoff,
             limits,
             self._after,
-            self._reads.look,
-            consumer.definition.name,
+            self._reads,
         )
         self._heart = Heartbeat(
             consumer,
@@ -128,7 +120,7 @@ class ConsumerRuntime:
         await self._breaker.enter()
         if self._breaker.probing:
             few = min(self._limits.max_rows, PROBED)
-            self._pipeline.limits = msgspec.structs.replace(self._limits, max_rows=few)
+            self._pipeline.limit(msgspec.structs.replace(self._limits, max_rows=few))
         clean = True
         try:
             async with anyio.create_task_group() as tasks:
@@ -172,7 +164,7 @@ class ConsumerRuntime:
         if self._drain is not None and any(one.writes.parked for one in applied):
             self._drain.wake()
         if await self._breaker.note(applied):
-            self._pipeline.limits = self._limits
+            self._pipeline.limit(self._limits)
 
 
 def is_told(error: BaseException) -> bool:

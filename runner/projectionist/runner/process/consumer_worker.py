@@ -13,8 +13,11 @@ from projectionist.core.log_format import facts
 from projectionist.core.postgres.database_identity import DatabaseCopied
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.task_groups import unwrap_single_exception
+from projectionist.core.telemetry import names, server_attributes
 from projectionist.core.testpoints import announce
+from projectionist.runner.batch.batch_spans import BatchTracer, Places
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
+from projectionist.runner.batch.context import BatchContext
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.consumers.header_mapping import unified
 from projectionist.runner.database.barrier import BarrierTimeout
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
+    from projectionist.core.telemetry import tracing
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.jetstream.durable_owner import DurableMark
@@ -181,11 +185,12 @@ class ConsumerWorker:
             policy = self._settings.policy(self.definition.name)
             refuse_forgetting(self.definition, policy, stream.config)
             consumer = await self._access.join(self.definition, policy, stream, early=self._early)
-            standing.joined(consumer)
+            context = BatchContext(consumer, self._tracer(source), self._settings.telemetry.sources)
+            standing.joined(context)
             self.begun, began = True, clock.now()
             await self._tell_start(consumer, stream.state.first_seq)
             self._serving = ConsumerRuntime(
-                consumer, self._settings, self._client, self._access, source, standing
+                context, self._settings, self._client, self._access, source, standing
             )
             self.waits = None
             if self._stopping.is_set():
@@ -231,6 +236,13 @@ class ConsumerWorker:
             durable_mark=durable_mark,
         )
 
+    def _tracer(self, source: JetStreamSource) -> BatchTracer:
+        def broker() -> tracing.Given:
+            return server_attributes.broker(self._client) | {names.GROUP: source.durable}
+
+        where = Places(broker, server_attributes.database(self._settings.postgres.url))
+        return BatchTracer(self.definition, self._settings.telemetry, where)
+
     async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
         begins = first_seq > 1 and await self._access.has_open_baselines(consumer)
         for note in notes(self.definition, first_seq, begins=begins):
@@ -241,7 +253,7 @@ class ConsumerWorker:
             self._told_headers = told
             if told:
                 log.warning("%s: %s. %s", self.definition.name, told, unified(self.definition.name))
-        mark = consumer.effects[1]
+        mark = consumer.control.effects[1]
         silent = f"; the {mark - 1} older ones update rows only" if mark > 1 else ""
         text = f"side effects are made for events from sequence {max(mark, 1)} on{silent}"
         self._tell(f"generation {consumer.generation}, {text}")

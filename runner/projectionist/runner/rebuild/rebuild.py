@@ -17,7 +17,7 @@ from projectionist.core.postgres import connections
 from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.database.barrier import SHORT, BarrierTimeout, patience
 from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError
 from projectionist.runner.history.progress import Watched
@@ -306,11 +306,14 @@ async def consumer_for(
     """The consumer as the builder sees it: with the shadow as its generation."""
     control = await queries.row("select_build_control_row", build.consumer)
     assert control is not None, "consumers are never deleted"
-    made = Consumer(definition, settings.policy(definition.name), build.consumer, control["key_name"], 0)
-    made.join(control)
-    made.own_type, made.own_since = control["own_type"], control["own_since"]
-    made.generation = build.generation
-    return made
+    return Consumer(
+        definition,
+        settings.policy(definition.name),
+        build.consumer,
+        control["key_name"],
+        0,
+        control=msgspec.structs.replace(ControlRow.of(control), generation=build.generation),
+    )
 
 
 async def give_up(definition: Definition, settings: Settings) -> int | None:

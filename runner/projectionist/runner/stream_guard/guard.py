@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.context import BatchContext
     from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.jetstream.api import DurableInfo as Durable
     from projectionist.runner.jetstream.api import Stream
@@ -58,7 +58,7 @@ class StreamGuard:
         self._sql = Statements("projectionist.runner", schema)
         self._floors = Floors(schema, definition.name, durable, definition.stream)
         self._account = AckAudit(schema, client, (self._stream, durable), definition.subjects, access.lend)
-        self._consumer: Consumer | None = None
+        self._context: BatchContext | None = None
         self._left: Remembered | None = None
         """The database as this process left it."""
         self._trusted = False
@@ -97,14 +97,14 @@ class StreamGuard:
 
     async def arrive(self, connection: Connection) -> None:
         """Look at the database behind a new connection of a process that has joined; raises Rejoin if it is older."""
-        runner = None if self._consumer is None else self._consumer.runner
+        runner = None if self._context is None else self._context.consumer.runner
         here = await connection.fetchval(self._sql["record_backend_session"], runner, INSTANCE)
         if here is None or self._is_older(await self._read(connection)):
             raise self._distrust()
 
-    def joined(self, consumer: Consumer) -> None:
-        """This process has joined the consumer."""
-        self._consumer, self._trusted = consumer, True
+    def joined(self, context: BatchContext) -> None:
+        """Take note that this process has joined the consumer."""
+        self._context, self._trusted = context, True
 
     def _is_older(self, found: Remembered) -> bool:
         """Return whether the database lacks what this process left in it, or tells itself that it is another."""
@@ -118,8 +118,8 @@ class StreamGuard:
         return Rejoin(f"{why}: what it remembers is compared with the broker")
 
     async def _read(self, connection: Connection | None = None) -> Remembered:
-        runner = None if self._consumer is None else self._consumer.runner
-        witness = None if self._consumer is None else self._consumer.witness
+        runner = None if self._context is None else self._context.consumer.runner
+        witness = None if self._context is None else self._context.witness
         if connection is not None:
             return await self._floors.read(connection, self._access.peers.silence_s, runner, witness)
         async with self._access.lend() as lent:

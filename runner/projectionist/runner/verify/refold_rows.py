@@ -224,7 +224,11 @@ class ExactFold:
 
     def _filter(self) -> str:
         """The subject of the one aggregate, where there is only one; everything otherwise."""
-        subjects, kind, filter_subject = self._consumer.definition.subjects, self._consumer.own_type, None
+        subjects, kind, filter_subject = (
+            self._consumer.definition.subjects,
+            self._consumer.control.own_type,
+            None,
+        )
         if len(self._counts) == 1 and is_own(self._consumer) and kind is not None:
             filter_subject = subjects.subject_for(kind, str(next(iter(self._counts))))
         return filter_subject or subjects.filter

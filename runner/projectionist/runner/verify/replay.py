@@ -17,7 +17,8 @@ from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.batch_session import BatchSession, store_of
-from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.consumer import Consumer, ControlRow
+from projectionist.runner.batch.context import BatchContext
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
@@ -127,7 +128,7 @@ class Replayer:
         schema = self._settings.postgres.schema
         session = BatchSession(consumer, self._settings.postgres, lambda c, who: model_for(c, who, schema))
         try:
-            await self._each(span, stream, consumer, BatchSettler(consumer, session), result)
+            await self._each(span, stream, consumer, BatchSettler(BatchContext(consumer), session), result)
         finally:
             await session.close()
         announce("replay.done")
@@ -207,11 +208,12 @@ class Replayer:
         runner = await self._queries.value("insert_runner", *given, written(policy.headers))
         slots = [found["name"] for found in await self._queries.rows("select_intent_slots", row["number"])]
         names = frozen(definition.name, slots, definition.slots)
-        consumer = Consumer(definition, policy, row["number"], row["key_name"], runner, names)
-        control = await self._queries.row("select_control_row", row["number"])
-        assert control is not None, "it is registered"
-        consumer.join(control)
-        return consumer
+        row_now = await self._queries.row("select_control_row", row["number"])
+        assert row_now is not None, "it is registered"
+        control = ControlRow.of(row_now)
+        return Consumer(
+            definition, policy, row["number"], row["key_name"], runner, slots=names, control=control
+        )
 
 
 async def span_of(client: Client, stream: str, first: str, last: str | None) -> Range:

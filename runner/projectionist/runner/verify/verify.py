@@ -10,7 +10,7 @@ import msgspec
 from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
 from projectionist.projections.tables import ddl
-from projectionist.runner.batch.consumer import Consumer
+from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import Queries, RebuildError
@@ -278,7 +278,6 @@ async def live_consumer(
     row = await registered(queries, definition)
     control = await queries.row("select_build_control_row", row["number"])
     assert control is not None, "it is registered"
-    made = Consumer(definition, settings.policy(definition.name), row["number"], row["key_name"], 0)
-    made.join(control)
-    made.own_type, made.own_since = control["own_type"], control["own_since"]
+    policy = settings.policy(definition.name)
+    made = Consumer(definition, policy, row["number"], row["key_name"], 0, control=ControlRow.of(control))
     return made, await queries.value("select_generation", row["number"], row["generation"])

@@ -21,8 +21,8 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
-from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
+from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Unreadable
 from projectionist.runner.jetstream import api
 from projectionist.runner.wait.outcome import AwaitedEvent, WaitOutcome, WaitResult, answer, describe_progress
@@ -299,7 +299,7 @@ class Waiter:
         if not definition.subjects.reads(message.subject):
             return WaitResult(WaitOutcome.NOT_MEANT, f"{definition.name} does not read {message.subject}")
         policy = self._settings.policy(definition.name)
-        reader = Consumer(definition, policy, number, definition.name, 0).reader
+        reader = Decoder.of(definition, policy)
         found = reader.reread(message.arrival(), seq, incarnation)
         if isinstance(found, Unreadable):
             return AwaitedEvent(consumer=number, incarnation=incarnation, seq=seq)
