@@ -67,12 +67,12 @@ class BatchSession:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last batch could not be committed, for no fault of its own."""
+        """Return whether the last batch could not be committed, for no fault of its own."""
         return self._ill_since is not None
 
     @property
     def is_throttled(self) -> bool:
-        """Whether the next try waits for its turn among all of this process."""
+        """Return whether the next try waits for its turn among all of this process."""
         return self._gates.closed
 
     async def ready(self) -> tuple[InboxStore, Model]:
@@ -147,7 +147,7 @@ class BatchSession:
 
 
 def tag(schema: str) -> str:
-    """What tells the sessions of one schema's runners from those of another: each numbers its own."""
+    """Return what tells the sessions of one schema's runners from those of another: each numbers its own."""
     return blake2b(schema.encode(), digest_size=4, person=b"projectionist").hexdigest()
 
 

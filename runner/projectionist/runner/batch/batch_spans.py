@@ -31,14 +31,14 @@ REPEAT = -1
 
 
 class Places(msgspec.Struct):
-    """Where a batch comes from and goes to, as attributes of its spans."""
+    """Names, as attributes of its spans, where a batch comes from and goes to."""
 
     broker: Callable[[], tracing.Given] = dict
     database: tracing.Given = {}
 
 
 class BatchTracer:
-    """How the events of one consumer are traced."""
+    """Makes the spans of one consumer's batches."""
 
     def __init__(
         self, definition: Definition, settings: Telemetry | None = None, where: Places | None = None
@@ -196,7 +196,7 @@ class BatchSpans:
 
 
 def _outcome(delivery: Delivery, course: AggregatePlan, broken: FailedAt | None) -> tuple[str, str | None]:
-    """What became of an event, and the class of the error that stopped it."""
+    """Return what became of an event, and the class of the error that stopped it."""
     if any(delivery is one for one in course.stale):
         return "stale", None
     at = next((index for index, one in enumerate(course.tried) if one is delivery), None)

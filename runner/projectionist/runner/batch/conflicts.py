@@ -22,7 +22,7 @@ _HOLDS = frozenset({InboxState.APPLIED, InboxState.IGNORED, InboxState.SKIPPED, 
 def judge_old(
     delivery: Delivery, holders: Iterable[Row], ranges: Iterable[Row]
 ) -> tuple[Verdict, Row | None]:
-    """What an event at or below its position is; where another identity holds its version, which one."""
+    """Return what an event at or below its position is; where another identity holds its version, which one."""
     holder = next((row for row in holders if _holds(row, delivery)), None)
     passed = [(r["version"], r["upto"]) for r in ranges if r["aggregate"] == delivery.aggregate]
     return judge_stale(delivery.version or 0, taken=holder is not None, stepped_over=passed), holder

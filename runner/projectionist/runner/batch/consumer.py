@@ -39,7 +39,7 @@ class Tripped(ProjectionistError):
 
 
 def paused(name: str) -> Paused:
-    """Why this consumer applies nothing."""
+    """Say why this consumer applies nothing."""
     return Paused(f"consumer {name!r} is paused", remedy="Resume it when it may go on")
 
 
@@ -128,7 +128,7 @@ class Consumer:
 
     @property
     def stores_first(self) -> bool:
-        """Whether events are acked when they are safe in the inbox, and applied from there."""
+        """Return whether events are acked when they are safe in the inbox, and applied from there."""
         return self.policy.ack == "after-store"
 
     @property

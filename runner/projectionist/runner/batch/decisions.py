@@ -70,15 +70,15 @@ class Decisions:
         return self._accepted.get(aggregate, _NONE).after(version)
 
     def stepped_over(self, aggregate: str, version: int) -> bool:
-        """Whether this version is one that no event is applied under."""
+        """Return whether this version is one that no event is applied under."""
         return version in self._ranges.get(aggregate, _NONE)
 
     def count(self, aggregate: str, above: int, upto: int) -> int:
-        """How many versions in (above, upto] are stepped over."""
+        """Return how many versions in (above, upto] are stepped over."""
         return self._ranges.get(aggregate, _NONE).count(above, upto)
 
     def holds(self, delivery: Delivery) -> bool:
-        """Whether the event is the one its version belongs to, as far as two claimed it."""
+        """Return whether the event is the one its version belongs to, as far as two claimed it."""
         winner = self._winners.get((delivery.aggregate or "", delivery.version or 0))
         return winner is None or winner == (delivery.source, delivery.id)
 
@@ -87,7 +87,7 @@ class Decisions:
         return self._winners.get((delivery.aggregate or "", delivery.version or 0))
 
     def drops(self, delivery: Delivery) -> bool:
-        """Whether the event is not to be applied: itself, or whatever comes under its version."""
+        """Return whether the event is not to be applied: itself, or whatever comes under its version."""
         if (delivery.source, delivery.id) in self._dropped:
             return True
         return delivery.version is not None and self.stepped_over(delivery.aggregate or "", delivery.version)

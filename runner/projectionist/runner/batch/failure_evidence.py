@@ -26,7 +26,7 @@ LONGEST_S = 3600.0
 
 
 class Way(StrEnum):
-    """What is tried with a part of a batch."""
+    """Names what is tried with a part of a batch."""
 
     APPLY = "apply"
     FAIL = "fail"
@@ -36,7 +36,7 @@ class Way(StrEnum):
 
 
 class NextStep(StrEnum):
-    """What comes next for a part that missed."""
+    """Names what comes next for a part that missed."""
 
     AGAIN = "again"
     """The same, later, after the others."""
@@ -71,7 +71,7 @@ class FailedPart(msgspec.Struct, frozen=True):
 
 
 def judge(miss: FailedPart) -> NextStep:
-    """What is done about it."""
+    """Return what is done about it."""
     if miss.way is Way.PUT_ASIDE:
         return _of_bytes(miss)
     if miss.way is Way.FAIL:
@@ -107,7 +107,7 @@ def _of_bytes(miss: FailedPart) -> NextStep:
 
 
 class ConsumerProgress:
-    """What of a consumer gets through in one process, and how patient it is with what does not."""
+    """Counts what of a consumer gets through in one process, and keeps its patience with what does not."""
 
     def __init__(self) -> None:
         self.applied = 0
@@ -117,7 +117,7 @@ class ConsumerProgress:
         """When an event was failed last for no better reason than patience."""
 
     def has_waited(self, since: float, now: float) -> bool:
-        """Whether what first missed then has had the patience that is due: all of it, after whatever had it before."""
+        """Return whether what first missed then has had the patience that is due: all of it, after whatever had it before."""
         return now - max(since, self._aside_at) >= self.patience_s or now - since >= LONGEST_S
 
     def got_through(self) -> None:

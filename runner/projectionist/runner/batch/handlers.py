@@ -34,7 +34,7 @@ Rows = dict[Any, tuple[Any, ...]]
 
 
 class FoldedBatch(msgspec.Struct):
-    """What the handlers made of a batch."""
+    """Holds what the handlers made of a batch."""
 
     broken: dict[int, FailedAt]
     """Where a course's run stopped, by the index of the course."""
@@ -150,7 +150,7 @@ def _applied(steps: list[Step], folded: FoldedSteps, own: str) -> Step | None:
 
 
 def ordered(courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> list[tuple[int, Delivery]]:
-    """What is tried, with the index of its course: stream order, as far as the order inside aggregates allows."""
+    """Return what is tried, with the index of its course: in stream order, as far as aggregates' own allows."""
     ranked: list[tuple[int, int, int, Delivery]] = []
     for index, course in enumerate(courses):
         rank, stop = 0, broken.get(index)
@@ -181,7 +181,7 @@ def preset(
 
 
 def failed(failure: Failure, delivery: Delivery, retry: RetryPolicy) -> EventFailure:
-    """What a handler's failure means for its event."""
+    """Return what a handler's failure means for its event."""
     kind = _KINDS[failure.kind]
     return _after(kind, delivery, retry, failure.error_class, failure.message, failure.stack, failure.after)
 

@@ -39,7 +39,7 @@ class Handoff:
         self._wake()
 
     async def take(self, timeout_s: float) -> DecodedArrivals | None:
-        """What was left, or None when nothing came in time or nothing will come any more."""
+        """Return what was left, or None when nothing came in time or nothing will come any more."""
         if not self._held and not self._closed:
             with anyio.move_on_after(timeout_s):
                 while not self._held and not self._closed:
@@ -57,7 +57,7 @@ class Handoff:
 
     @property
     def over(self) -> bool:
-        """Whether it is closed and empty."""
+        """Return whether it is closed and empty."""
         return self._closed and not self._held
 
     def _wake(self) -> None:

@@ -99,7 +99,7 @@ class InboxStore:
         )
 
     async def beginnings(self, aggregates: Sequence[str]) -> dict[str, int]:
-        """Which of these aggregates wait for a first version, and the lowest parked version of each."""
+        """Return which of these aggregates wait for a first version, and the lowest parked version of each."""
         rows = await self.connection.fetch(
             self._sql["select_aggregates_without_baseline"], self.consumer, aggregates
         )
@@ -129,7 +129,7 @@ class InboxStore:
         )
 
     async def references(self, aggregates: Sequence[str], most: int) -> list[Record]:
-        """What due heads among these aggregates come to next and is only a reference; nearest first."""
+        """Return what due heads among these aggregates come to next and is only a reference; nearest first."""
         return await self.connection.fetch(
             self._sql["select_payload_references"], self.consumer, aggregates, most
         )
@@ -227,7 +227,7 @@ class InboxStore:
         return [row["seq"] for row in rows]
 
     async def quarantine_due(self, most: int, most_bytes: int) -> list[Record]:
-        """What is to be read again, and the headers and data to read."""
+        """Return what is to be read again, and the headers and data to read."""
         return await self.connection.fetch(
             self._sql["select_quarantine_to_reread"], self.consumer, most, most_bytes
         )

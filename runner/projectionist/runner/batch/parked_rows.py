@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ParkedRun(msgspec.Struct):
-    """What is parked behind one head, as far as one batch may try it."""
+    """Holds what is parked behind one head, as far as one batch may try it."""
 
     deliveries: list[Delivery]
     limit: int
@@ -56,7 +56,7 @@ class ParkedDecoder:
         self._reader = reader
 
     def needs_bytes(self, row: Row) -> bool:
-        """Whether the row's body is of any interest: not if it was decided against, or if nobody handles its type."""
+        """Return whether the row's body is read: not if it was decided against, or if nobody handles its type."""
         return not row["discarded"] and self._reader.decodes(row["type"])
 
     def unparked(self, row: Row) -> Delivery:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PastDecisions:
-    """What was decided about the events of one batch. Verbs of today act on positions and parked rows themselves."""
+    """Repeats what was decided about the events of a batch. Today's decisions act on positions and parked rows."""
 
     def __init__(self, decisions: Decisions, reader: Decoder) -> None:
         self._decisions = decisions
@@ -56,7 +56,7 @@ class PastDecisions:
 
 
 async def decided(store: InboxStore, reader: Decoder, batch: Batch) -> PastDecisions:
-    """What was decided about the aggregates and events of a batch."""
+    """Return what was decided about the aggregates and events of a batch."""
     aggregates = {d.aggregate for d in batch.deliveries if d.aggregate is not None}.union(batch.due)
     events = {d.id for d in batch.deliveries}.union(name for _, name in batch.entries)
     return PastDecisions(

@@ -34,7 +34,7 @@ class LockedPosition(judging.Position, frozen=True, gc=False):
 
 
 class AggregatePlan(msgspec.Struct, gc=False):
-    """What one aggregate does in this batch."""
+    """Says what one aggregate does in this batch."""
 
     position: LockedPosition | None
     """None for an event without order: a course of its own."""
@@ -78,14 +78,14 @@ def stored(position: LockedPosition, fresh: Sequence[Delivery], sequence: Sequen
 
 
 def may_move(position: LockedPosition, fresh: Sequence[Delivery], sequence: Sequencing, *, due: bool) -> bool:
-    """Whether parked successors have to be read: only where the head can go on in this batch."""
+    """Return whether parked successors have to be read: only where the head can go on in this batch."""
     if not position.parked or not _moves(position, due=due):
         return False
     return due or any(judge(position, _version(d), sequence) is Verdict.NEXT for d in fresh)
 
 
 def reach(position: LockedPosition, limit: int) -> int:
-    """How many parked events one batch tries: a failed one alone, so that nothing is read behind it for nothing."""
+    """Return how many parked events one batch tries: a failed one alone, and nothing behind it."""
     return min(limit, 1) if position.head == AggregateState.FAILED else limit
 
 
@@ -129,7 +129,7 @@ def plan_aggregate(
 
 
 def _is_next(version: int, run: Sequence[Delivery]) -> bool:
-    """Whether each of these has the version after the one before it."""
+    """Return whether each of these has the version after the one before it."""
     for delivery in run:
         version += 1
         if delivery.version != version:
@@ -138,7 +138,7 @@ def _is_next(version: int, run: Sequence[Delivery]) -> bool:
 
 
 def _moves(position: LockedPosition, *, due: bool) -> bool:
-    """Whether the next event in order is applied now: a head that failed or drains moves only when due."""
+    """Return whether the next event in order is applied now: a head that failed or drains moves only when due."""
     return position.open or (due and position.head in {AggregateState.FAILED, AggregateState.DRAINING})
 
 

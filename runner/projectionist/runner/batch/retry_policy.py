@@ -15,7 +15,7 @@ MOST_STACK = 8_000
 
 
 class FailureReason(StrEnum):
-    """How an event failed, which decides whether time can mend it."""
+    """Names how an event failed, which decides whether time can mend it."""
 
     RAISED = "raised"
     """A pure handler raised: the same code will raise again."""
@@ -45,7 +45,7 @@ _SLOWER = 60
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why an event is failed without another try."""
+    """Says why an event is failed without another try."""
 
     kind: FailureReason
     text: str

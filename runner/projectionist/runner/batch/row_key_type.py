@@ -33,7 +33,7 @@ class OwnType:
             self.known, self.since = kind_of(delivery.aggregate), named(delivery)
 
     def refusal(self, aggregate: str | None) -> BadValue:
-        """What is wrong with an event of this aggregate, whose type is another than the rows' own."""
+        """Return what is wrong with an event of this aggregate, whose type is another than the rows' own."""
         since = f", decided by {self.since}" if self.since else ""
         return BadValue(
             f"is the id of aggregates of type {self.known!r}{since}; this event is of an aggregate of type "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Batch(msgspec.Struct):
-    """What one transaction takes in: new deliveries, what could not be read, and what is due again."""
+    """Holds what one transaction takes in: new deliveries, what could not be read, and what is due again."""
 
     deliveries: Sequence[Delivery] = ()
     unreadable: Sequence[Unreadable] = ()
@@ -37,7 +37,7 @@ class Batch(msgspec.Struct):
 
 
 class BatchResult(msgspec.Struct):
-    """What a committed batch did."""
+    """Says what a committed batch did."""
 
     writes: BatchWrites
     delay: float | None

@@ -32,7 +32,7 @@ class VersionRanges:
         return version if found is None else max(version, found[1])
 
     def count(self, above: int, upto: int) -> int:
-        """How many versions in (above, upto] are in it."""
+        """Return how many versions in (above, upto] are in it."""
         return max(0, self._upto(upto) - self._upto(above))
 
     def _upto(self, version: int) -> int:

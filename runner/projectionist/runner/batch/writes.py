@@ -22,7 +22,7 @@ class Again(Exception):
 
 
 class EventFailure(msgspec.Struct, frozen=True):
-    """How an event's handling failed, and what comes next: a delay until the next try, or none for a person."""
+    """Says how an event's handling failed, and what comes next: a delay until the next try, or none for a person."""
 
     error_class: str | None = None
     error: str | None = None
@@ -54,12 +54,12 @@ class ParkedEvent(msgspec.Struct):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the bytes; of a reference nothing is said before they are fetched."""
+        """Return what is wrong with the bytes; of a reference nothing is said before they are fetched."""
         return None if self.is_reference else self.delivery.problem
 
 
 class PositionUpdate(msgspec.Struct, gc=False):
-    """Where one aggregate stands after the batch."""
+    """Says where one aggregate stands after the batch."""
 
     aggregate: str
     version: int

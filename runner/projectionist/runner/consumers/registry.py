@@ -29,7 +29,7 @@ log = logging.getLogger("projectionist.runner")
 
 
 def place() -> bytes:
-    """Where numbers of processes mean what they mean here: this boot of this kernel, and this container's namespace.
+    """Return what numbers of processes are worth something within: this boot, and this container's namespace.
 
     Where the system does not say, no other process is from the same place.
     """

@@ -42,7 +42,7 @@ class BreakerStatus(msgspec.Struct, frozen=True):
 
 
 class PauseStatus(msgspec.Struct, frozen=True):
-    """Who has paused a consumer."""
+    """Names who has paused a consumer."""
 
     who: str
     reason: str
@@ -50,7 +50,7 @@ class PauseStatus(msgspec.Struct, frozen=True):
 
 
 class ConsumerStatus(msgspec.Struct, frozen=True):
-    """Where one consumer stands."""
+    """Says where one consumer stands."""
 
     name: str
     kind: str
@@ -75,7 +75,7 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
 
     @property
     def bounded(self) -> bool:
-        """Whether more may wait than was counted by head."""
+        """Return whether more may wait than was counted by head."""
         return sum(self.heads.values()) >= MOST
 
     @property
@@ -100,7 +100,7 @@ async def consumers(connection: Connection, schema: str) -> list[ConsumerStatus]
 
 
 class SetbackStatus(msgspec.Struct, frozen=True):
-    """What a process that lives cannot do at the moment; without a chore the consumer itself does not run there."""
+    """Says what a living process cannot do at the moment; without a chore the consumer itself does not run."""
 
     consumer: str
     """Its name, registered or not; empty where all of the process is meant."""
@@ -116,12 +116,12 @@ class SetbackStatus(msgspec.Struct, frozen=True):
 
     @property
     def needs_somebody(self) -> bool:
-        """Whether it is more than waiting for what is away."""
+        """Return whether it is more than waiting for what is away."""
         return self.state != "waits"
 
     @property
     def about(self) -> str:
-        """What does not go, and where since when."""
+        """Return what does not go, and where since when."""
         what = {
             "ended": "has ended",
             "retried": "does not run and is tried again",
@@ -132,13 +132,13 @@ class SetbackStatus(msgspec.Struct, frozen=True):
 
 
 async def setbacks(connection: Connection, schema: str) -> list[SetbackStatus]:
-    """What processes cannot do at the moment, by consumer."""
+    """Return what processes cannot do at the moment, by consumer."""
     rows = await connection.fetch(Statements("projectionist.runner", schema)["select_process_problems"])
     return [msgspec.convert(dict(row), SetbackStatus) for row in rows]
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """What waits for a person and is the same for some consumers."""
+    """Counts what waits for a person and is the same for some consumers."""
 
     what: str
     """`quarantine` or `incidents`."""

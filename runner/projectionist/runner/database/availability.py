@@ -17,7 +17,7 @@ _WHOLE_SERVER = ("53", "58", "25006")
 
 
 class Gates:
-    """What a process has to get through: to PostgreSQL at all, then past what it refuses to everybody."""
+    """Holds back what a process has to get through: to PostgreSQL at all, then past what it refuses to everybody."""
 
     def __init__(self) -> None:
         self.reach = postgres_reach()
@@ -27,7 +27,7 @@ class Gates:
 
     @property
     def closed(self) -> bool:
-        """Whether one of them is, and so everybody has been told."""
+        """Return whether one of them is, and so everybody has been told."""
         return self.reach.closed or self.use.closed
 
     async def connect(self, make: Callable[[], Awaitable[T]]) -> T:

@@ -32,7 +32,7 @@ SHORT = RetryPolicy(initial_s=0.2, coefficient=1.25, maximum_s=1.0)
 
 
 def patience(tries: int) -> float:
-    """How long batches may be kept waiting after so many tries that were too short. Pure."""
+    """Return how long batches may be kept waiting after so many tries that were too short. Pure."""
     return interval(SHORT, tries + 1)
 
 
@@ -41,7 +41,7 @@ class BarrierTimeout(ProjectionistError):
 
 
 class Hold(msgspec.Struct):
-    """How long the barrier was held, known after the block."""
+    """Tells after the block how long the barrier was held."""
 
     seconds: float = 0.0
     kept: bool = False

@@ -28,7 +28,7 @@ QUIET_S = 2 * AGAIN.maximum_s
 
 
 class FailedChore(msgspec.Struct, frozen=True):
-    """What a chore failed of the last time, and how often it has in a row."""
+    """Says what a chore failed of the last time, and how often it has in a row."""
 
     consumer: str
     what: str
@@ -155,7 +155,7 @@ def missed(what: str) -> None:
 
 
 def passes(error: Exception) -> bool:
-    """Whether time mends it: a server that is away, which others tell of."""
+    """Return whether time mends it: a server that is away, which others tell of."""
     return isinstance(error, BrokerError) or is_transient(error)
 
 

@@ -72,7 +72,7 @@ class Build(msgspec.Struct):
 
 
 def first_position(definition: Definition) -> int:
-    """Where an aggregate stands before its first event."""
+    """Return where an aggregate stands before its first event."""
     return start(definition.baseline)
 
 

@@ -11,12 +11,12 @@ from projectionist.runner.decoding import json_limits
 
 
 def data_hash(data: bytes) -> bytes:
-    """What identifies bytes without a readable envelope."""
+    """Return what identifies bytes without a readable envelope."""
     return blake2b(data, digest_size=16).digest()
 
 
 def event_hash(kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes) -> bytes:
-    """What one identity must always arrive with, over the bytes as they are."""
+    """Return what one identity must always arrive with, over the bytes as they are."""
     named = aggregate or ""
     prefix = f"{len(kind)}:{kind}{schema}:{len(named)}:{named}{version}:".encode()
     return blake2b(prefix + data, digest_size=16).digest()
@@ -37,7 +37,7 @@ def canonical(data: bytes, most_depth: int) -> bytes:
 
 
 def _repeats(data: bytes, written: bytes) -> bool:
-    """Whether members were lost on the way from `data` to `written`."""
+    """Return whether members were lost on the way from `data` to `written`."""
     if b"\\u" not in data:  # then every colon stands for itself, and each member that was lost had one
         return data.count(b":") != written.count(b":")
     try:

@@ -264,7 +264,7 @@ class Decoder:
             return None, clean(f"{type(error).__name__}: {error}")
 
     def decodes(self, kind: str) -> bool:
-        """Whether the body of an event of this type is looked at."""
+        """Return whether the body of an event of this type is looked at."""
         return kind in self._known or self._policy.unknown == "fail"
 
     def stored(self, row: Row, head: bytes | None, body: bytes) -> bytes | None:
@@ -279,7 +279,7 @@ class Decoder:
         return body if self._hashed_somehow(place, body, row["hash"]) else None
 
     def is_same(self, delivery: Delivery, digest: bytes) -> bool:
-        """Whether an event with the identity of this one, settled under the hash `digest`, was this one."""
+        """Return whether an event with the identity of this one, settled under the hash `digest`, was this one."""
         if delivery.hash == digest:
             return True
         place = delivery.type, delivery.schema, delivery.aggregate, delivery.version
@@ -288,7 +288,7 @@ class Decoder:
     def _hashed_somehow(
         self, place: tuple[str, int, str | None, int | None], data: bytes, digest: bytes
     ) -> bool:
-        """Whether it is the hash of this event in any of the ways of the setting `hash`, which may have changed."""
+        """Return whether it is the hash of this event by any way of the setting `hash`, which may have changed."""
         forms = {data, canonical(data, self._policy.max_depth)}
         return any(event_hash(*place, form) == digest for form in forms)
 

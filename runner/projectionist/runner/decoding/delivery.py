@@ -65,7 +65,7 @@ class Delivery(msgspec.Struct, gc=False):
         return InboxState.IGNORED if self.event is None and self.problem is None else InboxState.APPLIED
 
     def envelope(self) -> Envelope:
-        """What handlers and intents may know of it beside its content."""
+        """Return what handlers and intents may know of it beside its content."""
         kind, separator, name = (self.aggregate or "").partition("/")
         return Envelope(
             source=self.source,
@@ -86,7 +86,7 @@ class Delivery(msgspec.Struct, gc=False):
 
 
 class Reason(StrEnum):
-    """What of an arrival could not be read."""
+    """Names what of an arrival could not be read."""
 
     REPLY = "reply"
     SUBJECT = "subject"

@@ -40,7 +40,7 @@ _SIMPLE = r"(?![ \t])([^\r]+)(?<![ \t])"
 
 
 class _Plan:
-    """Where the wanted headers stand in one row of names."""
+    """Says where the wanted headers stand in one row of names."""
 
     def __init__(self, names: tuple[str, ...], slots: Sequence[int]) -> None:
         self._names = names

@@ -11,7 +11,7 @@ _BRACKETS = re.compile(rb"[][{}]")
 
 
 def fault(data: bytes, most_depth: int) -> str | None:
-    """Why `data` may not be decoded; None if it may. Numbers out of range are the decoder's to refuse."""
+    """Say why `data` may not be decoded; None if it may. Numbers out of range are the decoder's to refuse."""
     if not data.isascii():
         try:
             data.decode()

@@ -22,7 +22,7 @@ def number(text: str, most: int, reason: Reason) -> int:
 
 
 def agreed(what: str, header: str | None, token: str | None) -> str | None:
-    """What header and subject say of an aggregate, where both do, or one."""
+    """Return what header and subject say of an aggregate, where both do, or one."""
     if header is None or token is None or header == token:
         return token if header is None else header
     raise Refused(
@@ -31,7 +31,7 @@ def agreed(what: str, header: str | None, token: str | None) -> str | None:
 
 
 def lacking(word: str, names: tuple[str, ...], holds: str) -> str:
-    """What to say of a header that is not there: its name, and the setting that names another."""
+    """Return what to say of a header that is not there: its name, and the setting that names another."""
     return (
         f"there is no header {names[WORDS.index(word)]}, which holds {holds}: "
         f"{word} of [consumer_defaults.headers] names another"
@@ -39,7 +39,7 @@ def lacking(word: str, names: tuple[str, ...], holds: str) -> str:
 
 
 def ordered_place(aggregate: str | None, version: int | None, names: tuple[str, ...]) -> tuple[str, int]:
-    """What names an event where order counts; `names` are the headers by their words."""
+    """Return what names an event where order counts; `names` are the headers by their words."""
     if aggregate is None:
         held = "the aggregate's id, and the subject names none"
         raise Refused(Reason.AGGREGATE, lacking("aggregate", names, held))

@@ -57,7 +57,7 @@ class ConsumerBreaker:
 
     @property
     def probing(self) -> bool:
-        """Whether this process goes on to find out if the trouble is over."""
+        """Return whether this process goes on to find out if the trouble is over."""
         return self._probe is not None
 
     async def enter(self) -> None:

@@ -22,7 +22,7 @@ PROBED = 20
 
 
 class BatchFailures(msgspec.Struct, frozen=True):
-    """What one batch told."""
+    """Holds what one batch told."""
 
     at: float
     failed: frozenset[str]

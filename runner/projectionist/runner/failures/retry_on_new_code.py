@@ -109,7 +109,7 @@ async def reread_quarantine(pool: SharedPool, consumer: Consumer, most: int) -> 
 
 
 async def sample_outcome(pool: SharedPool, consumer: Consumer, sample: Sequence[Record]) -> tuple[bool, bool]:
-    """Whether one of the sample has got through, and whether one is still to be tried."""
+    """Return whether one of the sample has got through, and whether one is still to be tried."""
     statement = (
         "select_sample_events_outcome" if consumer.sequence == UNORDERED else "select_sample_heads_outcome"
     )

@@ -20,7 +20,7 @@ def stream_sequence(reply: bytes) -> int:
 
 
 def num_pending(reply: bytes) -> int:
-    """How many messages the broker held for the durable when it sent the one with this reply subject."""
+    """Return how many messages the broker held for the durable when it sent the one with this reply subject."""
     words = reply.split(b".")
     try:
         return int(words[8 if len(words) == 9 else 10])

@@ -50,7 +50,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class StreamConfig(msgspec.Struct, frozen=True):
-    """What of a stream's configuration decides whether it keeps what we need."""
+    """Holds what of a stream's configuration decides whether it keeps what we need."""
 
     subjects: list[str] | None = None
     retention: str = "limits"
@@ -73,7 +73,7 @@ class StreamConfig(msgspec.Struct, frozen=True):
 
 
 class StreamState(msgspec.Struct, frozen=True):
-    """What a stream holds."""
+    """Says what a stream holds."""
 
     messages: int
     first_seq: int
@@ -113,11 +113,11 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
 
     @property
     def filters(self) -> list[str]:
-        """What it lets through, as patterns."""
+        """Return what it lets through, as patterns."""
         return self.filter_subjects or [self.filter_subject or ALL]
 
     def passes_over(self, subject: str) -> bool:
-        """Whether it lets less through than this pattern: then its floor rises over messages that nobody was given."""
+        """Return whether it lets less through than this pattern: then its floor rises over what nobody was given."""
         return not any(covers(each, subject) for each in self.filters)
 
 
@@ -129,7 +129,7 @@ class AckFloor(msgspec.Struct, frozen=True):
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """How many deliveries there were, begun anew at a reset, and up to which message."""
+    """Counts how many deliveries there were, begun anew at a reset, and up to which message."""
 
     consumer_seq: int = 0
     stream_seq: int = 0

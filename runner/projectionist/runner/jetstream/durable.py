@@ -28,7 +28,7 @@ _CHANGED = ("ack_wait", "max_ack_pending", "filter_subject", "metadata", *_ORDER
 
 
 class DurableSpec(msgspec.Struct, frozen=True):
-    """What a source needs its durable to be."""
+    """Says what a source needs its durable to be."""
 
     stream: str
     name: str
@@ -101,22 +101,22 @@ async def _create_anew(
 
 
 def lacks_mark(wanted: DurableSpec, found: DurableInfo) -> bool:
-    """Whether it does not say whose it is, or not as it is now."""
+    """Return whether it does not say whose it is, or not as it is now."""
     return wanted.durable_mark is not None and durable_owner.lacks(wanted.durable_mark, found.config.metadata)
 
 
 def refiltered(wanted: DurableSpec, found: DurableInfo) -> bool:
-    """Whether its filter is not ours."""
+    """Return whether its filter is not ours."""
     return found.config.filters != [wanted.subjects.filter]
 
 
 def limited(found: DurableInfo) -> bool:
-    """Whether somebody has set a limit to what may be ordered at once."""
+    """Return whether somebody has set a limit to what may be ordered at once."""
     return any(getattr(found.config, limit) for limit in _ORDERS)
 
 
 def drifted(found: DurableInfo, config: dict[str, Any]) -> list[str]:
-    """Which sizes of the durable are not those of the settings: others change them, or have other settings."""
+    """Return which sizes of the durable are not those of the settings: others change them, or have other settings."""
     return [
         f"{name} is {is_ / unit:.12g}, the settings here say {config[size] / unit:.12g}"
         for size, name, unit in (("ack_wait", "ack_wait_s", 1e9), ("max_ack_pending", "max_ack_pending", 1))
@@ -159,7 +159,7 @@ def check_stream(wanted: DurableSpec, stream: StreamConfig) -> None:
 
 
 def unread(wanted: DurableSpec, stream: StreamConfig) -> str:
-    """Why nothing that the stream takes now is read; empty if something is."""
+    """Say why nothing that the stream takes now is read; empty if something is."""
     taken, filters = (
         stream_subjects.subjects(stream),
         [pattern.filter for pattern in wanted.subjects.patterns],

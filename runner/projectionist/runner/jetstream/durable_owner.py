@@ -38,7 +38,7 @@ class DurableOwner(Enum):
 
 
 class DurableMark(msgspec.Struct, frozen=True):
-    """What the durable of one consumer is to bear."""
+    """Says what the durable of one consumer is to bear."""
 
     owner: Owner
     number: int
@@ -75,7 +75,7 @@ def whose(durable_mark: DurableMark, found: Mapping[str, str]) -> DurableOwner:
 
 
 def lacks(durable_mark: DurableMark, found: Mapping[str, str]) -> bool:
-    """Whether a durable that is not another's is to be written anew."""
+    """Return whether a durable that is not another's is to be written anew."""
     return any(found.get(name) != value for name, value in durable_mark.metadata().items())
 
 

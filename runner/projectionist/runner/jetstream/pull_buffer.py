@@ -71,7 +71,7 @@ class Pulls:
         self.doubt = "stopped"
 
     def rest(self) -> list[Arrival]:
-        """What was not taken."""
+        """Return what was not taken."""
         rest, self.arrivals, self.size = self.arrivals, [], 0
         return rest
 

@@ -42,7 +42,7 @@ class SourceLost(BrokerError):
 
 
 class BrokerProgress(msgspec.Struct, frozen=True):
-    """How far the broker is."""
+    """Says how far the broker is."""
 
     last_seq: int
     num_pending: int
@@ -72,7 +72,7 @@ class Source(Protocol):
         """Have the broker deliver those at once again, to whoever asks; how many that were."""
 
     async def pending(self) -> BrokerProgress:
-        """How far the broker is."""
+        """Return how far the broker is."""
 
     async def close(self) -> None:
         """Stop, and give back at once what was not taken."""
@@ -183,7 +183,7 @@ class JetStreamSource:
         return self._answer(self._standing(arrivals), b"-NAK")
 
     async def pending(self) -> BrokerProgress:
-        """How far the broker is. What others have changed about the durable is noticed by the way."""
+        """Return how far the broker is. What others have changed about the durable is noticed by the way."""
         found = await api.consumer(self._client, self._wanted.stream, self._wanted.name)
         stream = await api.stream(self._client, self._wanted.stream)
         await self._look_over(found)

@@ -179,7 +179,7 @@ class _Reader:
         self._pulls.start(self._client.max_payload)
 
     async def blocks(self) -> AsyncIterator[list[Arrival]]:
-        """What arrives, as long as nothing is missing in between; an empty block where there is nothing more now."""
+        """Yield what arrives, as long as nothing is missing in between; an empty block where nothing more is there."""
         quiet = clock.now()
         while True:
             if self._client.stats["reconnects"] != self._connection or self._pulls.doubt:
@@ -210,7 +210,7 @@ class _Reader:
         self.exhausted = found.num_pending == 0 and not self._pulls.arrivals
 
     def _unbroken(self, block: list[Arrival]) -> int:
-        """How many of the block follow on what came before without a hole."""
+        """Return how many of the block follow on what came before without a hole."""
         if _number(block[0]) == self._number + 1 and _number(block[-1]) == self._number + len(block):
             self._number += len(block)
             return len(block)

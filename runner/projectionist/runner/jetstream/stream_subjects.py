@@ -24,20 +24,22 @@ def subjects(stream: StreamConfig) -> list[str]:
 
 
 def takes(stream: StreamConfig, subject: str) -> bool:
-    """Whether a message of this subject (it may hold wildcards) can come in now."""
+    """Return whether a message of this subject (it may hold wildcards) can come in now."""
     return any(overlap(each, subject) for each in subjects(stream))
 
 
 def _sourced(origin: Origin) -> set[str]:
-    """What comes from another stream: what its filter or one of its transforms takes. Which subjects there are, only
-    the other stream's own configuration tells, and that may be out of reach."""
+    """Return what comes from another stream: what its filter or one of its transforms takes.
+
+    Which subjects there are, only the other stream's own configuration tells, and that may be out of reach.
+    """
     if origin.subject_transforms:
         return {made for one in origin.subject_transforms for made in _transformed(one.src or ALL, one)}
     return {origin.filter_subject or ALL}
 
 
 def _transformed(pattern: str, transform: Transform) -> set[str]:
-    """What a pattern becomes; where only a part of it is led away, the rest stays possible."""
+    """Return what a pattern becomes; where only a part of it is led away, the rest stays possible."""
     src, dest = transform.src or ALL, transform.dest
     if not dest or not overlap(src, pattern):
         return {pattern}

@@ -158,7 +158,7 @@ class Settling:
         await self._take(step, part, parts, miss, error)
 
     async def _is_known(self, part: BatchPart) -> bool:
-        """Whether its event waits because it was put aside."""
+        """Return whether its event waits because it was put aside."""
         batch = part.batch
         if not (batch.due or batch.entries):
             return False
@@ -245,7 +245,7 @@ class Settling:
         part.on(Way.FAIL, msgspec.structs.replace(part.batch, refusal=Refusal(kind, str(error))))
 
     def _later_s(self, trouble: ErrorClass) -> float | None:
-        """When bytes in quarantine are read again; None where no time mends what keeps them there."""
+        """Return when bytes in quarantine are read again; None where no time mends what keeps them there."""
         passes = trouble is ErrorClass.INFRASTRUCTURE
         return slow(self._consumer.policy.retry).initial_s if passes else None
 

@@ -37,7 +37,7 @@ SUSPECT_FROM = 3
 
 
 class RecentCrash(msgspec.Struct):
-    """Whether a process of this consumer has ended uncleanly within the last hour; heartbeats look again."""
+    """Says whether a process of this consumer has ended uncleanly within the last hour; heartbeats look again."""
 
     until: datetime | None = None
     """By when the last of them had ended: what came later has ended none of them. None: none has."""
@@ -63,14 +63,14 @@ class CrashGuard:
         return applied
 
     async def _known(self, batch: Batch) -> frozenset[Identity]:
-        """What of the suspects is settled or parked already, and so is not tried."""
+        """Return what of the suspects is settled or parked already, and so is not tried."""
         asked = [(d.source, d.id) for d in batch.deliveries if d.delivered >= SUSPECT_FROM]
         if not asked:
             return frozenset()
         return frozenset(await self.settler.surely(lambda store: store.known(asked)))
 
     async def _old(self, batch: Batch, until: datetime) -> frozenset[str | Identity]:
-        """What of the batch is due and was parked by then."""
+        """Return what of the batch is due and was parked by then."""
         if not (batch.due or batch.entries):
             return frozenset()
         sources, ids = [source for source, _ in batch.entries], [name for _, name in batch.entries]
@@ -122,7 +122,7 @@ async def _mark(store: InboxStore, *, identity: Identity, runner: int) -> int:
 def split_suspects(
     batch: Batch, known: frozenset[Identity], old: frozenset[str | Identity]
 ) -> tuple[Batch | None, list[Batch]]:
-    """What is settled together, and the suspects: one event each, those of an aggregate in their order. Pure.
+    """Return what is settled together, and the suspects: one event each, those of an aggregate in their order. Pure.
 
     Of what is due only the `old` may have ended a process: otherwise one unclean end would slow down whoever stores
     first for an hour.
@@ -174,7 +174,7 @@ def any_crashed(
 
 
 def is_alive(pid: int) -> bool:
-    """Whether this host runs a process of this number."""
+    """Return whether this host runs a process of this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -72,7 +72,7 @@ class DueWork:
         return batches + read, more or unread
 
     async def _beside(self, step: Awaitable[T], otherwise: T, what: str = "looking for what is due") -> T:
-        """What the step finds, or `otherwise` where something in its way, that time may not mend, is its own fault."""
+        """Return what the step finds, or `otherwise` where its own fault is in its way, which time may not mend."""
         name = self._consumer.definition.name
         setbacks = self._setbacks.setdefault(what, ChoreFailures(what, consumer=name, book=self._book))
         try:

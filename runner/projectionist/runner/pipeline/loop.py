@@ -53,7 +53,7 @@ SWEEP_S = 1.0
 
 
 class WorkSource(Protocol):
-    """Where batches come from whose time has come."""
+    """Gives out batches whose time has come."""
 
     async def take(self) -> tuple[list[Batch], bool]:
         """Batches to be settled now, and whether there is more."""

@@ -74,7 +74,7 @@ class Quarantine:
         )
 
     def _is_suspect(self, row: Record) -> bool:
-        """Whether reading it has ended processes, or may have: what was asked for later has ended none of them."""
+        """Return whether reading it has ended processes, or may have: what was asked for later has not."""
         until = self._suspicion.until
         return row["reason"] == Reason.FAULT or (until is not None and row["due"] <= until)
 
@@ -142,5 +142,5 @@ class Quarantine:
 
 
 def is_of(row: Record, message: StoredMessage) -> bool:
-    """Whether a message of the stream is the one in quarantine."""
+    """Return whether a message of the stream is the one in quarantine."""
     return bool(row["hash"] == data_hash(message.data))
