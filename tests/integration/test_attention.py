@@ -15,7 +15,7 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import eventually, listening
 
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics
 from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import examine
 from projectionist.outbox.admin import status
@@ -78,9 +78,9 @@ async def test_without_order_an_event_that_failed_for_good_is_seen_everywhere(
         in ended.out
     )
     assert texts(shown) == ["Orders: 1 waiting for new code or a person"]
-    told = {(one["projectionist.state"]): n for n, one in metrics.shown(names.HEADS)}
+    told = {(one["projectionist.state"]): n for n, one in metrics.shown(instruments.HEADS)}
     assert told == {"waiting": 1}
-    [(age, _)] = metrics.shown(names.PARKED_AGE)
+    [(age, _)] = metrics.shown(instruments.PARKED_AGE)
     assert 0 < age < 60
 
 

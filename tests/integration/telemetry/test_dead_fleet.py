@@ -17,7 +17,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.traced_app import APP
 from tests.support.waiting import eventually
 
-from projectionist.core.telemetry.names import METRICS, scraped
+from projectionist.core.telemetry.instruments import METRICS, scraped
 
 pytestmark = pytest.mark.asyncio
 

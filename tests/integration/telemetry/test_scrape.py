@@ -19,8 +19,8 @@ from tests.support.shop_app import environment
 from tests.support.traced_app import APP
 from tests.support.waiting import eventually
 
-from projectionist.core.telemetry import names
-from projectionist.core.telemetry.names import METRICS, Metric, scraped
+from projectionist.core.telemetry import instruments, names
+from projectionist.core.telemetry.instruments import METRICS, Metric, scraped
 
 pytestmark = pytest.mark.asyncio
 
@@ -88,8 +88,8 @@ async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: ConsumerH
 
     types = {**families(shown), **families(stands), **families(shown_too)}
     of_commands = {
-        names.READING_DONE.name,
-        names.READING_EXPECTED.name,
+        instruments.READING_DONE.name,
+        instruments.READING_EXPECTED.name,
     }  # over before anybody could scrape them
     scrapable = [one for one in METRICS.values() if one.name not in of_commands]
     assert {scraped(one): str(one.instrument) for one in scrapable} == {

@@ -14,8 +14,8 @@ from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.core.settings.settings import Alerts
-from projectionist.core.telemetry import metrics, names
-from projectionist.core.telemetry.names import Metric
+from projectionist.core.telemetry import instruments, metrics
+from projectionist.core.telemetry.instruments import Metric
 from projectionist.outbox.relay.outbox_metrics import OutboxMetrics
 from projectionist.projections import definition
 from projectionist.runner.rebuild import build_lease
@@ -47,23 +47,23 @@ async def test_a_consumer_that_nobody_runs_is_behind_and_never_at_zero(live: Con
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     await look(live, s.Orders, s.Spend)
-    assert shown(names.LAG) == {("Orders",): 1, ("Spend",): 1}
-    assert shown(names.RUNNERS) == {("Orders",): 0, ("Spend",): 0}
+    assert shown(instruments.LAG) == {("Orders",): 1, ("Spend",): 1}
+    assert shown(instruments.RUNNERS) == {("Orders",): 0, ("Spend",): 0}
 
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
     for number in range(2, 5):
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
     await look(live, s.Orders)
-    assert shown(names.LAG)["Orders",] == 3, "asked at the broker, whoever runs it"
-    assert shown(names.OUTCOMES)["Orders", "applied"] == 1
+    assert shown(instruments.LAG)["Orders",] == 3, "asked at the broker, whoever runs it"
+    assert shown(instruments.OUTCOMES)["Orders", "applied"] == 1
     live.tampered = True
 
 
 async def test_a_consumer_that_was_never_migrated_is_told_as_run_by_nobody(live: ConsumerHarness) -> None:
     await look(live, shop(live.stream).Orders)
-    assert shown(names.RUNNERS) == {("Orders",): 0}
-    assert shown(names.LAG) == {("Orders",): 1}
+    assert shown(instruments.RUNNERS) == {("Orders",): 0}
+    assert shown(instruments.LAG) == {("Orders",): 1}
 
 
 async def test_without_an_app_all_that_are_registered_are_told(live: ConsumerHarness) -> None:
@@ -71,7 +71,7 @@ async def test_without_an_app_all_that_are_registered_are_told(live: ConsumerHar
     await live.migrate(s.Orders, s.Spend)
     async with live.pool.acquire() as connection:
         await StateMetrics(None, live.settings).look(connection, live.nats)
-    assert shown(names.RUNNERS) == {("Orders",): 0, ("Spend",): 0}
+    assert shown(instruments.RUNNERS) == {("Orders",): 0, ("Spend",): 0}
 
 
 async def test_what_waits_is_told_by_why_and_how_old(live: ConsumerHarness) -> None:
@@ -87,15 +87,19 @@ async def test_what_waits_is_told_by_why_and_how_old(live: ConsumerHarness) -> N
     await live.publish(OrderPlaced("eve", 1), "o4", 1)
     await look(live, s.Orders)
 
-    assert shown(names.PARKED) == {("Orders", "failed"): 1, ("Orders", "blocked"): 1, ("Orders", "gap"): 1}
-    assert shown(names.HEADS)["Orders", "waiting"] == 1
-    assert sum(shown(names.QUARANTINE).values()) == 1
-    assert 0 < shown(names.PARKED_AGE)["Orders", "waiting"] < 60
-    assert 0 < shown(names.UNREAD_AGE)["Orders",] < 60, (
+    assert shown(instruments.PARKED) == {
+        ("Orders", "failed"): 1,
+        ("Orders", "blocked"): 1,
+        ("Orders", "gap"): 1,
+    }
+    assert shown(instruments.HEADS)["Orders", "waiting"] == 1
+    assert sum(shown(instruments.QUARANTINE).values()) == 1
+    assert 0 < shown(instruments.PARKED_AGE)["Orders", "waiting"] < 60
+    assert 0 < shown(instruments.UNREAD_AGE)["Orders",] < 60, (
         "the last event was published after the runner had stopped"
     )
-    assert shown(names.HEADROOM) == {("Orders",): 5}
-    assert shown(names.REBUILDING) == {("Orders",): 0}
+    assert shown(instruments.HEADROOM) == {("Orders",): 5}
+    assert shown(instruments.REBUILDING) == {("Orders",): 0}
     live.tampered = True
 
 
@@ -108,7 +112,7 @@ async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
     await live.settle(s.Orders)
     await look(live, s.Orders)
-    assert shown(names.REBUILD_DONE) == shown(names.REBUILD_RATE) == {("Orders",): 0}
+    assert shown(instruments.REBUILD_DONE) == shown(instruments.REBUILD_RATE) == {("Orders",): 0}
 
     monkeypatch.setattr(build_lease, "RENEWED_S", 0.02)
     progress = Slow("Orders")
@@ -118,16 +122,16 @@ async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
     await progress.reached.wait()
     await live.value_of("select done from {s}.build_progress", 7)
     await look(live, s.Orders)
-    assert shown(names.REBUILD_DONE) == {("Orders", "reading"): 7}
-    assert shown(names.REBUILD_EXPECTED) == {("Orders", "reading"): 7}
-    assert shown(names.REBUILD_RATE)["Orders", "reading"] > 0
-    assert list(shown(names.REBUILDING)) == [("Orders", "bulk")]
+    assert shown(instruments.REBUILD_DONE) == {("Orders", "reading"): 7}
+    assert shown(instruments.REBUILD_EXPECTED) == {("Orders", "reading"): 7}
+    assert shown(instruments.REBUILD_RATE)["Orders", "reading"] > 0
+    assert list(shown(instruments.REBUILDING)) == [("Orders", "bulk")]
 
     await live.value("update {s}.build_progress set told = told - interval '1 minute'")
     progress.free.set()
     await building
     await look(live, s.Orders)
-    assert shown(names.REBUILD_DONE) == shown(names.REBUILD_EXPECTED) == {("Orders",): 0}
+    assert shown(instruments.REBUILD_DONE) == shown(instruments.REBUILD_EXPECTED) == {("Orders",): 0}
     live.tampered = True
 
 
@@ -138,7 +142,7 @@ async def test_parked_events_without_order_are_told_by_their_own_cause(live: Con
     await live.publish(OrderNoted("bad"), "o1", 1)
     await live.settle(s.Orders)
     await look(live, s.Orders)
-    assert shown(names.PARKED) == {("Orders", "failed"): 1}
+    assert shown(instruments.PARKED) == {("Orders", "failed"): 1}
     live.tampered = True
 
 
@@ -147,7 +151,7 @@ async def test_thresholds_are_those_of_the_consumer(live: ConsumerHarness) -> No
     own = msgspec.structs.replace(live.policy, alerts=Alerts(lag=7))
     live.settings = msgspec.structs.replace(live.settings, consumers={"Spend": own})
     await look(live, s.Orders, s.Spend)
-    found = shown(names.POLICY)
+    found = shown(instruments.POLICY)
     assert (found["Orders", "lag"], found["Spend", "lag"]) == (10_000, 7)
     assert found["Spend", "pending_s"] == 300
 
@@ -156,10 +160,15 @@ async def test_the_outbox_is_told_by_provider_and_state_and_nothing_as_nothing(d
     async with outbox(database) as harness:
         observer = OutboxMetrics(SCHEMA)
         await observer.look(harness.connection)
-        assert shown(names.INTENTS) == shown(names.INTENTS_AGE) == shown(names.CIRCUITS) == {(): 0}
+        assert (
+            shown(instruments.INTENTS)
+            == shown(instruments.INTENTS_AGE)
+            == shown(instruments.CIRCUITS)
+            == {(): 0}
+        )
 
         await harness.want()
         await harness.want("elsewhere")
         await observer.look(harness.connection)
-        assert shown(names.INTENTS) == {("ready", "stub"): 1, ("ready", "elsewhere"): 1}
-        assert all(0 <= age < 60 for age in shown(names.INTENTS_AGE).values())
+        assert shown(instruments.INTENTS) == {("ready", "stub"): 1, ("ready", "elsewhere"): 1}
+        assert all(0 <= age < 60 for age in shown(instruments.INTENTS_AGE).values())

@@ -18,7 +18,7 @@ import msgspec
 
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.settings import settings
-from projectionist.core.telemetry import names
+from projectionist.core.telemetry import instruments
 from projectionist.ops import main
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +76,7 @@ def of_commands(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def public() -> dict[str, str]:
     """Every word of a public name, and one name that has it."""
-    given = (metric.name for metric in vars(names).values() if isinstance(metric, names.Metric))
+    given = (metric.name for metric in instruments.METRICS.values())
     every = [*of_code(), *of_settings(), *of_commands(main.parser()), *given]
     return {word: name for name in every for word in words(name)}
 

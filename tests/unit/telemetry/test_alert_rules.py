@@ -14,7 +14,7 @@ import yaml
 from projectionist.core.settings.settings import Alerts, FleetAlerts
 from projectionist.core.states import IncidentKind
 from projectionist.core.telemetry import metrics, names
-from projectionist.core.telemetry.names import METRICS, Instrument, scraped
+from projectionist.core.telemetry.instruments import METRICS, Instrument, scraped
 
 ROOT = Path(__file__).parents[3]
 RULES: list[dict[str, Any]] = yaml.safe_load((ROOT / "ops/alerts/projectionist.yml").read_text("utf-8"))[

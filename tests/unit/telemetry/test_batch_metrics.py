@@ -10,8 +10,8 @@ import pytest
 
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.states import Cause
-from projectionist.core.telemetry import metrics, names
-from projectionist.core.telemetry.names import Metric
+from projectionist.core.telemetry import instruments, metrics, names
+from projectionist.core.telemetry.instruments import Metric
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.runner.batch.counted_types import OTHER, CountedTypes
 from projectionist.runner.batch.types import Batch, BatchResult
@@ -101,7 +101,7 @@ def test_what_is_told_of_a_batch_does_not_grow_with_its_events(told: Told) -> No
 def test_the_oldest_and_the_newest_of_each_type_are_told(told: Told) -> None:
     one, applied = batch(100)
     BatchMetrics(definition(MeasuredOrders), Limits(), KINDS).note(one, [applied])
-    waits = sorted(told.of(names.LATENCY))
+    waits = sorted(told.of(instruments.LATENCY))
     assert len(waits) == 4
     assert waits[0] < 0.05 < 0.09 < waits[-1] < 0.2
 
@@ -118,7 +118,7 @@ def test_what_was_parked_has_not_arrived_and_what_drained_has(told: Told) -> Non
     assert [
         attributes["cloudevents.event_type"] for name, _, attributes in told.calls if "latency" in name
     ] == ["type-2"]
-    assert [attributes for name, _, attributes in told.calls if name == names.FAILURES.name] == [
+    assert [attributes for name, _, attributes in told.calls if name == instruments.FAILURES.name] == [
         {
             "projectionist.consumer": "MeasuredOrders",
             "cloudevents.event_type": "type-1",
@@ -145,9 +145,9 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
     def by_source(metric: Metric) -> list[tuple[str, float]]:
         return [(d.get(names.EVENT_SOURCE, "-"), n) for name, n, d in told.calls if name == metric.name]
 
-    assert by_source(names.EVENTS) == [("shop", 2), ("till", 2), ("shop", 1), ("-", 2)]
-    assert by_source(names.FAILURES) == [("shop", 1), ("-", 1)]
-    assert sorted(source for source, _ in by_source(names.LATENCY)) == [
+    assert by_source(instruments.EVENTS) == [("shop", 2), ("till", 2), ("shop", 1), ("-", 2)]
+    assert by_source(instruments.FAILURES) == [("shop", 1), ("-", 1)]
+    assert sorted(source for source, _ in by_source(instruments.LATENCY)) == [
         "-",
         "-",
         "shop",
@@ -159,7 +159,7 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
     told.calls.clear()
     BatchMetrics(definition(MeasuredOrders), Limits(), KINDS).note(one, [applied])
     assert [d for _, _, d in told.calls if names.EVENT_SOURCE in d] == []
-    assert len(told.of(names.LATENCY)) == 2
+    assert len(told.of(instruments.LATENCY)) == 2
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_sources_are_told_apart_where_they_are_listed_and_nowhere_else(told: Tol
 def test_a_batch_says_what_ended_it(told: Told, size: int, limits: Limits, reason: str) -> None:
     one, applied = batch(size)
     BatchMetrics(definition(MeasuredOrders), limits, KINDS).note(one, [applied])
-    (attributes,) = [attributes for name, _, attributes in told.calls if name == names.BATCHES.name]
+    (attributes,) = [attributes for name, _, attributes in told.calls if name == instruments.BATCHES.name]
     assert attributes["projectionist.reason"] == reason
 
 
@@ -187,9 +187,9 @@ def test_received_failed_and_duration_are_told_by_type_and_beyond_the_few_as_oth
     received = {
         attributes[names.EVENT_TYPE]: value
         for name, value, attributes in told.calls
-        if name == names.CONSUMED.name
+        if name == instruments.CONSUMED.name
     }
     assert received == {"type-0": 4, "type-1": 4, OTHER: 4}
-    failed = [attributes for name, _, attributes in told.calls if name == names.FAILURES.name]
+    failed = [attributes for name, _, attributes in told.calls if name == instruments.FAILURES.name]
     assert [(each[names.EVENT_TYPE], each[names.ERROR_TYPE]) for each in failed] == [("type-0", "ValueError")]
-    assert len(told.of(names.PROCESS_DURATION)) == 3
+    assert len(told.of(instruments.PROCESS_DURATION)) == 3

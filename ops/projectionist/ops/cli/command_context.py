@@ -14,7 +14,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.log_format import configure
 from projectionist.core.nats import connections
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.telemetry.otel_setup import exporting
 from projectionist.ops.cli import app_arguments, event_loop
 from projectionist.ops.cli.database import database
@@ -96,8 +96,8 @@ def progress(name: str, limit: float | None, *, what: str | None = None) -> Prog
     def about(value: int) -> metrics.Shown:
         return [(value, {names.CONSUMER: name, names.WHAT: what, names.PHASE: watched.phase})]
 
-    metrics.ask(names.READING_DONE, lambda: about(watched.done))
-    metrics.ask(names.READING_EXPECTED, lambda: about(watched.total))
+    metrics.ask(instruments.READING_DONE, lambda: about(watched.done))
+    metrics.ask(instruments.READING_EXPECTED, lambda: about(watched.total))
     return watched
 
 

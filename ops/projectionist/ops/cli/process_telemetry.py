@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.telemetry import health_server as healths
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics
 from projectionist.core.telemetry.health_server import Health
 from projectionist.core.telemetry.otel_setup import exporting
 
@@ -22,7 +22,7 @@ async def telling(settings: Settings, service: str) -> AsyncIterator[Health]:
     """Export and listen as `[telemetry]` says, for the length of the block; the block says when it has begun."""
     health = Health()
     with exporting(settings.telemetry, service) as scrape:
-        metrics.show(names.POLICY, metrics.thresholds(settings.telemetry.alerts))
+        metrics.show(instruments.POLICY, metrics.thresholds(settings.telemetry.alerts))
         async with anyio.create_task_group() as beside:
             beside.start_soon(healths.answer, settings.telemetry.listens, health, scrape)
             yield health

@@ -11,7 +11,7 @@ import msgspec
 from opentelemetry.trace import Span, SpanKind
 
 from projectionist.core import cloudevents
-from projectionist.core.telemetry import metrics, names, tracing
+from projectionist.core.telemetry import instruments, metrics, names, tracing
 from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def count(provider: str, system: str, settled: Sequence[Settled]) -> None:
     who = {names.PROVIDER: provider}
     common = who | {names.SYSTEM: system, names.OPERATION: names.SEND}
     for outcome, n in Counter(one.reply.outcome.value for one in settled if one.tried).items():
-        metrics.add(names.ATTEMPTS, n, who | {names.OUTCOME: outcome})
+        metrics.add(instruments.ATTEMPTS, n, who | {names.OUTCOME: outcome})
     for state, n in Counter(one.next.state.value for one in settled).items():
-        metrics.add(names.INTENTS_SETTLED, n, who | {names.STATE: state})
+        metrics.add(instruments.INTENTS_SETTLED, n, who | {names.STATE: state})
     for one in settled:
         if one.tried and one.heard:
             metrics.record(
-                names.SEND_DURATION, one.reply.took_s, common | {names.OUTCOME: one.reply.outcome.value}
+                instruments.SEND_DURATION, one.reply.took_s, common | {names.OUTCOME: one.reply.outcome.value}
             )
 
 

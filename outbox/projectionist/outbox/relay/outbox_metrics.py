@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.outbox.admin.status import MOST
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ class OutboxMetrics:
         circuits = await connection.fetch(self._sql["select_circuit_metrics"])
         relays = await connection.fetch(self._sql["count_relays_by_provider"])
         nothing: Shown = [(0.0, {})]
-        metrics.show(names.INTENTS, [(row["n"], _of(row)) for row in rows] or nothing)
+        metrics.show(instruments.INTENTS, [(row["n"], _of(row)) for row in rows] or nothing)
         ages = [(max(0.0, row["oldest_s"]), _of(row)) for row in rows]
-        metrics.show(names.INTENTS_AGE, ages or nothing)
+        metrics.show(instruments.INTENTS_AGE, ages or nothing)
         served = [(row["n"], {names.PROVIDER: row["provider"]}) for row in relays]
-        metrics.show(names.RELAYS, served or nothing)
-        metrics.show(names.CIRCUITS, [(row["n"], _of(row)) for row in circuits] or nothing)
+        metrics.show(instruments.RELAYS, served or nothing)
+        metrics.show(instruments.CIRCUITS, [(row["n"], _of(row)) for row in circuits] or nothing)
 
 
 def _of(row: Row) -> dict[str, str]:

@@ -20,7 +20,7 @@ from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.connections import DatabaseUnreachableError
 from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import unwrap_single_exception
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.outbox.providers.base import Provider, ProviderContext
@@ -85,13 +85,13 @@ async def run(
             stop.heard(signals=signals, begun=lambda: announce("relay.hears")),
             AsyncExitStack() as stack,
         ):
-            metrics.show(names.REACHABLE, metrics.reachable(postgresql=False))
+            metrics.show(instruments.REACHABLE, metrics.reachable(postgresql=False))
             if prepared is not None:
                 await _check_database(settings, prepared)
             relay = await _opened(stack, checked, settings, consumers)
             if health is not None:
                 health.started, health.troubles = True, relay.troubles
-            metrics.ask(names.REACHABLE, lambda: metrics.reachable(postgresql=not relay.troubles()))
+            metrics.ask(instruments.REACHABLE, lambda: metrics.reachable(postgresql=not relay.troubles()))
             running_relays.append(relay)
             begun()
             announce("relay.running")

@@ -1,4 +1,4 @@
-"""Numbers on their way out: instruments by the names of `names`, made when first used. Free while nobody listens."""
+"""Numbers on their way out: what `instruments` lists, made when first used. Free while nobody listens."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec.structs import asdict
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, NoOpMeterProvider, Observation
 
-from projectionist.core.telemetry import liveness, names
-from projectionist.core.telemetry.names import Instrument, Metric
+from projectionist.core.telemetry import instruments, liveness, names
+from projectionist.core.telemetry.instruments import Instrument, Metric
 
 Shown = Sequence[tuple[float, Mapping[str, str]]]
 
@@ -52,12 +52,12 @@ def shown(metric: Metric) -> Shown:
 
 
 def reachable(**servers: bool) -> Shown:
-    """What `names.REACHABLE` says of servers by their names."""
+    """What `instruments.REACHABLE` says of servers by their names."""
     return [(float(answers), {names.SERVER: name}) for name, answers in servers.items()]
 
 
 def thresholds(alerts: Struct, who: Mapping[str, str] = {}) -> Shown:
-    """What `names.POLICY` says of a section of settings, of a consumer or of the process."""
+    """What `instruments.POLICY` says of a section of settings, of a consumer or of the process."""
     values = asdict(alerts)
     return [(float(value), {**who, names.THRESHOLD: name}) for name, value in values.items()]
 
@@ -80,7 +80,7 @@ def _made(metric: Metric) -> Any:
     if metric.instrument is Instrument.COUNTER:
         return meter.create_counter(metric.name, metric.unit, metric.text)
     if metric.instrument is Instrument.HISTOGRAM:
-        buckets = names.SECONDS if metric.unit == "s" else names.SIZES
+        buckets = instruments.SECONDS if metric.unit == "s" else instruments.SIZES
         return meter.create_histogram(
             metric.name, metric.unit, metric.text, explicit_bucket_boundaries_advisory=buckets
         )
@@ -89,7 +89,7 @@ def _made(metric: Metric) -> Any:
 
 def _asked(metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
     def observations(_: CallbackOptions) -> Iterable[Observation]:
-        values = _ages() if metric is names.LOOP_AGE else shown(metric)
+        values = _ages() if metric is instruments.LOOP_AGE else shown(metric)
         return [Observation(value, attributes) for value, attributes in values]
 
     return observations

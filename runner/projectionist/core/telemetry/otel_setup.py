@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from projectionist.core.errors import SettingsError
+from projectionist.core.telemetry import instruments
 from projectionist.core.telemetry import metrics as meters
-from projectionist.core.telemetry import names
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
@@ -133,9 +133,9 @@ def _numbers(resource: Resource, *readers: MetricReader | None) -> MeterProvider
 
     provider = MeterProvider(found, resource, shutdown_on_exit=False)
     metrics.set_meter_provider(provider)
-    for metric in names.METRICS.values():
-        if metric.instrument is names.Instrument.GAUGE:
+    for metric in instruments.METRICS.values():
+        if metric.instrument is instruments.Instrument.GAUGE:
             meters.show(metric, ())
-        elif metric.instrument is names.Instrument.COUNTER:
+        elif metric.instrument is instruments.Instrument.COUNTER:
             meters.add(metric, 0)  # it is there before anything has happened
     return provider

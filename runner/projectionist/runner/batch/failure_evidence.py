@@ -117,7 +117,7 @@ class ConsumerProgress:
         """When an event was failed last for no better reason than patience."""
 
     def has_waited(self, since: float, now: float) -> bool:
-        """Return whether what first missed then has had the patience that is due: all of it, after whatever had it before."""
+        """Return whether what missed first at `since` has had its patience, begun after whatever had it before."""
         return now - max(since, self._aside_at) >= self.patience_s or now - since >= LONGEST_S
 
     def got_through(self) -> None:

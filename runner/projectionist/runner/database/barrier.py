@@ -20,7 +20,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import RetryPolicy, interval
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -104,7 +104,7 @@ async def show(connection: Connection, schema: str, consumer: int, hold: Hold) -
 
 def note(what: str, seconds: float) -> None:
     """Tell how long the barrier was held for this."""
-    metrics.record(names.BARRIER, seconds, {names.WHAT: what})
+    metrics.record(instruments.BARRIER, seconds, {names.WHAT: what})
 
 
 def barrier_key(schema: str, number: int) -> int:

@@ -13,7 +13,7 @@ from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.retry_policy import RetryPolicy, interval
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.jetstream.api import BrokerError
@@ -151,7 +151,7 @@ async def kept(what: str, run: Callable[[], Awaitable[None]], book: FailureBook 
 
 def missed(what: str) -> None:
     """Count that something beside the work was not done."""
-    metrics.add(names.CHORES_FAILED, 1, {names.WHAT: what})
+    metrics.add(instruments.CHORES_FAILED, 1, {names.WHAT: what})
 
 
 def passes(error: Exception) -> bool:

@@ -11,7 +11,7 @@ import anyio
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.task_groups import unwrap_single_exception
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
@@ -69,5 +69,5 @@ class DeadSessions:
                     row["host"],
                     row["silent_s"],
                 )
-                metrics.add(names.RECLAIMED, 1)
+                metrics.add(instruments.RECLAIMED, 1)
                 announce("peers.ended")

@@ -16,7 +16,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import ErrorClass, classify, is_severed, is_transient
 from projectionist.core.retry_policy import RetryPolicy, wait
 from projectionist.core.states import InboxState
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.failure_evidence import MOST_PATIENCE_S, FailedPart, NextStep, Way, judge
 from projectionist.runner.batch.position_lock import lock_positions
@@ -83,7 +83,7 @@ class BatchSettler:
     def count(self, why: str) -> None:
         """Count one more try of a batch."""
         name = self.context.consumer.definition.name
-        metrics.add(names.RETRIES, 1, {names.CONSUMER: name, names.REASON: why})
+        metrics.add(instruments.RETRIES, 1, {names.CONSUMER: name, names.REASON: why})
 
     async def outage(self, error: Exception, tries: int) -> None:
         """Take in that a try failed for what may be nobody's fault, and wait the longer the more `tries` there were."""

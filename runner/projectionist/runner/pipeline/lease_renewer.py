@@ -19,7 +19,7 @@ from projectionist.core.background_thread import BackgroundThread
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import tag
 
@@ -79,7 +79,7 @@ class LeaseRenewer:
             )
             ended = await connection.fetchval(*frozen, timeout=lease_s or 1.0)
             if ended:
-                metrics.add(names.RECLAIMED, ended)
+                metrics.add(instruments.RECLAIMED, ended)
                 log.warning(
                     "ended %d sessions of runners whose lease was over: what they had claimed is taken over",
                     ended,

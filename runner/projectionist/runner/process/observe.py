@@ -15,7 +15,7 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.task_groups import unwrap_single_exception
-from projectionist.core.telemetry import liveness, metrics, names
+from projectionist.core.telemetry import instruments, liveness, metrics
 from projectionist.core.testpoints import announce
 from projectionist.runner.telemetry.state_metrics import StateMetrics
 
@@ -52,7 +52,7 @@ async def observe(
     """
     watch = _Watch(StateMetrics(definitions, settings), settings, prepared)
     health.troubles = watch.troubles
-    metrics.ask(names.REACHABLE, watch.reachable)
+    metrics.ask(instruments.REACHABLE, watch.reachable)
     with unwrap_single_exception():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, tasks.cancel_scope)

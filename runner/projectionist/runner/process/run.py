@@ -17,7 +17,7 @@ from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.connections import DatabaseUnreachableError
 from projectionist.core.stopping import Stop
 from projectionist.core.task_groups import unwrap_single_exception
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics
 from projectionist.core.testpoints import announce
 from projectionist.outbox.relay.notify import Notifier
 from projectionist.runner.database.chores import kept
@@ -84,7 +84,7 @@ async def run(
                 if health is not None:
                     health.troubles = partial(_troubles, client, access, crew)
                     health.started = True
-                metrics.ask(names.REACHABLE, partial(_reachable, client, access))
+                metrics.ask(instruments.REACHABLE, partial(_reachable, client, access))
                 patience_s = None if signals else settings.run.shutdown_s
                 await _together(definitions, settings, client, access, crew, patience_s)
     announce("run.stopped")
@@ -126,7 +126,7 @@ def _setbacks(access: DatabaseAccess, crew: Sequence[Supervised]) -> list[Proces
 
 @asynccontextmanager
 async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
-    metrics.show(names.REACHABLE, metrics.reachable(postgresql=False))
+    metrics.show(instruments.REACHABLE, metrics.reachable(postgresql=False))
     reach = postgres_reach()
     open_pool = partial(
         db.pool, settings.postgres, application_name="projectionist run", most=MOST_CONNECTIONS
@@ -142,7 +142,7 @@ async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record
 
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator[Client]:
-    metrics.show(names.REACHABLE, metrics.reachable(postgresql=True, nats=False))
+    metrics.show(instruments.REACHABLE, metrics.reachable(postgresql=True, nats=False))
     connect = partial(connections.connect, settings.nats, name="projectionist run")
     client = await nats_reach().until(connect, connections.is_away)
     try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Superseded
@@ -102,7 +102,7 @@ class Supervised:
         await self.worker.pause(pause_s)
 
     def _judge(self, error: Exception) -> None:
-        metrics.add(names.CONSUMER_FAILED, 1, {names.CONSUMER: self.name})
+        metrics.add(instruments.CONSUMER_FAILED, 1, {names.CONSUMER: self.name})
         if not isinstance(error, Superseded):
             self.stuck = error
             return

@@ -12,7 +12,7 @@ import anyio
 from projectionist.core.log_format import facts
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.leases import Leases
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.jetstream import api
@@ -75,7 +75,7 @@ class BackgroundPurger:
                 return None
         report = await self._purger.run()
         for one in report.went:
-            metrics.add(names.PURGED, one.rows, {names.WHAT: one.table})
+            metrics.add(instruments.PURGED, one.rows, {names.WHAT: one.table})
             log.info(
                 "retention: %d rows of %s%s removed",
                 one.rows,
@@ -95,7 +95,7 @@ class BackgroundPurger:
 
 def _count(what: str) -> None:
     """That a purge stopped, and because of what."""
-    metrics.add(names.PURGE_FAILURES, 1, {names.WHAT: what})
+    metrics.add(instruments.PURGE_FAILURES, 1, {names.WHAT: what})
 
 
 def streams(client: Client) -> Streams:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.cloudevents import timestamp
 from projectionist.core.states import Cause
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import BatchLimits as Limits
@@ -39,22 +39,24 @@ class BatchMetrics:
         size = len(batch.deliveries) + len(batch.unreadable)
         if size:
             self._note_received(batch)
-            metrics.record(names.BATCH_SIZE, size, self._who)
-        metrics.add(names.BATCHES, 1, self._who | {names.REASON: self._reason(batch, size)})
+            metrics.record(instruments.BATCH_SIZE, size, self._who)
+        metrics.add(instruments.BATCHES, 1, self._who | {names.REASON: self._reason(batch, size)})
         counts: Counter[tuple[str, str]] = Counter()
         process = self._common | {names.OPERATION: names.PROCESS}
         for one in applied:
             counts.update(one.writes.counts)
             for kind in {kind for kind, _ in one.writes.counts} or {""}:
-                metrics.record(names.PROCESS_DURATION, one.took_s, process | {names.EVENT_TYPE: kind})
-            metrics.record(names.COMMIT_DURATION, one.commit_s, self._who)
+                metrics.record(instruments.PROCESS_DURATION, one.took_s, process | {names.EVENT_TYPE: kind})
+            metrics.record(instruments.COMMIT_DURATION, one.commit_s, self._who)
         for (kind, outcome, source), n in self._by_source(applied).items():
             counts[kind, outcome] -= n
             about = {names.EVENT_TYPE: kind, names.OUTCOME: outcome}
-            metrics.add(names.EVENTS, n, {**self._from(source), **about})
+            metrics.add(instruments.EVENTS, n, {**self._from(source), **about})
         for (kind, outcome), n in counts.items():
             if n:
-                metrics.add(names.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome})
+                metrics.add(
+                    instruments.EVENTS, n, self._who | {names.EVENT_TYPE: kind, names.OUTCOME: outcome}
+                )
         self._note_failures(applied)
         self._note_times(batch, applied)
 
@@ -64,7 +66,7 @@ class BatchMetrics:
             found[self._kinds.name(kind)] += n
         common = self._common | {names.OPERATION: names.RECEIVE}
         for kind, n in found.items():
-            metrics.add(names.CONSUMED, n, common | {names.EVENT_TYPE: kind})
+            metrics.add(instruments.CONSUMED, n, common | {names.EVENT_TYPE: kind})
 
     def _by_source(self, applied: Sequence[BatchResult]) -> Counter[tuple[str, str, str]]:
         """What has become of events of the sources that are told apart."""
@@ -94,7 +96,7 @@ class BatchMetrics:
         )
         for (error, kind, source), n in counted.items():
             about = {names.ERROR_TYPE: error, names.EVENT_TYPE: kind}
-            metrics.add(names.FAILURES, n, {**self._from(source), **about})
+            metrics.add(instruments.FAILURES, n, {**self._from(source), **about})
 
     def _reason(self, batch: Batch, size: int) -> str:
         if not size:
@@ -113,10 +115,10 @@ class BatchMetrics:
             kind = self._kinds.name(delivery.type)
             attributes = {**self._from(delivery.source), names.EVENT_TYPE: kind}
             if delivery.received_us:
-                metrics.record(names.LATENCY, max(0.0, now - delivery.received_us / 1e6), attributes)
+                metrics.record(instruments.LATENCY, max(0.0, now - delivery.received_us / 1e6), attributes)
             if delivery.time is not None:
                 age = now - timestamp(delivery.time).timestamp()
-                metrics.record(names.EVENT_AGE, max(0.0, age), attributes)
+                metrics.record(instruments.EVENT_AGE, max(0.0, age), attributes)
 
 
 _type = attrgetter("type")

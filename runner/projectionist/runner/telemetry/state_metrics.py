@@ -10,9 +10,9 @@ import msgspec
 
 from projectionist.core.cloudevents import timestamp
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.telemetry import metrics, names
+from projectionist.core.telemetry import instruments, metrics, names
+from projectionist.core.telemetry.instruments import Metric
 from projectionist.core.telemetry.metrics import Shown
-from projectionist.core.telemetry.names import Metric
 from projectionist.outbox.relay.outbox_metrics import OutboxMetrics
 from projectionist.runner.consumers.status import MOST, ConsumerStatus, consumers
 from projectionist.runner.jetstream import api
@@ -81,40 +81,40 @@ class StateMetrics:
             _show_thresholds(name, self._settings.policy(name).alerts)
             one, each = standing.get(name), waiting.get(name)
             if one is None or each is None:
-                show(names.RUNNERS, name, None, {"": 0})  # nobody has ever run it, nor migrated
-                show(names.LAG, name, None, {"": 1})
+                show(instruments.RUNNERS, name, None, {"": 0})  # nobody has ever run it, nor migrated
+                show(instruments.LAG, name, None, {"": 1})
                 continue
             _show_standing(one)
             _show_waiting(each)
             asked = await _ask_broker(client, each)
             told = one.lag if asked is None else asked
-            show(names.LAG, name, None, {"": max(1, each.unread) if told is None else told})
+            show(instruments.LAG, name, None, {"": max(1, each.unread) if told is None else told})
 
 
 def _show_thresholds(consumer: str, alerts: Alerts) -> None:
-    others = [pair for pair in metrics.shown(names.POLICY) if pair[1].get(names.CONSUMER) != consumer]
-    metrics.show(names.POLICY, [*others, *metrics.thresholds(alerts, {names.CONSUMER: consumer})])
+    others = [pair for pair in metrics.shown(instruments.POLICY) if pair[1].get(names.CONSUMER) != consumer]
+    metrics.show(instruments.POLICY, [*others, *metrics.thresholds(alerts, {names.CONSUMER: consumer})])
 
 
 def _show_standing(one: ConsumerStatus) -> None:
-    show(names.UNACKED, one.name, None, {"": max((r.unacked or 0 for r in one.runners), default=0)})
-    show(names.RUNNERS, one.name, None, {"": len(one.runners)})
-    show(names.PAUSED, one.name, None, {"": one.paused})
+    show(instruments.UNACKED, one.name, None, {"": max((r.unacked or 0 for r in one.runners), default=0)})
+    show(instruments.RUNNERS, one.name, None, {"": len(one.runners)})
+    show(instruments.PAUSED, one.name, None, {"": one.paused})
     state = "closed" if one.breaker is None else one.breaker.state
-    show(names.BREAKER, one.name, None, {"": _BREAKER.get(state, 0)})
-    show(names.OUTCOMES, one.name, names.OUTCOME, one.outcomes)
-    show(names.BACKLOG, one.name, None, {"": one.backlog})
-    show(names.PENDING_AGE, one.name, None, {"": one.oldest_s or 0})
-    show(names.HEADS, one.name, names.STATE, one.heads)
+    show(instruments.BREAKER, one.name, None, {"": _BREAKER.get(state, 0)})
+    show(instruments.OUTCOMES, one.name, names.OUTCOME, one.outcomes)
+    show(instruments.BACKLOG, one.name, None, {"": one.backlog})
+    show(instruments.PENDING_AGE, one.name, None, {"": one.oldest_s or 0})
+    show(instruments.HEADS, one.name, names.STATE, one.heads)
 
 
 def _show_waiting(one: WaitingCounts) -> None:
-    show(names.PARKED, one.name, names.CAUSE, one.parked)
-    show(names.PARKED_AGE, one.name, names.STATE, one.ages)
-    show(names.GAPS, one.name, names.FINDING, one.gaps)
-    show(names.QUARANTINE, one.name, names.REASON, one.quarantine)
-    show(names.INCIDENTS, one.name, names.KIND, one.incidents)
-    show(names.REPLAYS, one.name, None, {"": one.replays})
+    show(instruments.PARKED, one.name, names.CAUSE, one.parked)
+    show(instruments.PARKED_AGE, one.name, names.STATE, one.ages)
+    show(instruments.GAPS, one.name, names.FINDING, one.gaps)
+    show(instruments.QUARANTINE, one.name, names.REASON, one.quarantine)
+    show(instruments.INCIDENTS, one.name, names.KIND, one.incidents)
+    show(instruments.REPLAYS, one.name, None, {"": one.replays})
     show_build(one.name, one.build)
 
 
@@ -134,10 +134,10 @@ async def _ask_broker(client: Client | None, one: WaitingCounts) -> int | None:
             age = 0.0 if message is None else max(0.0, time.time() - timestamp(message.time).timestamp())
     except BrokerError:
         return None  # what was shown before stays
-    show(names.UNREAD_AGE, one.name, None, {"": age})
-    show(names.MAX_AGE, one.name, None, {"": stream.config.max_age / 1e9})
-    show(names.FILL, one.name, None, {"": _fill(stream)})
-    show(names.HEADROOM, one.name, None, {"": max(0, floor + 1 - stream.state.first_seq)})
+    show(instruments.UNREAD_AGE, one.name, None, {"": age})
+    show(instruments.MAX_AGE, one.name, None, {"": stream.config.max_age / 1e9})
+    show(instruments.FILL, one.name, None, {"": _fill(stream)})
+    show(instruments.HEADROOM, one.name, None, {"": max(0, floor + 1 - stream.state.first_seq)})
     return durable.num_pending
 
 
@@ -160,13 +160,13 @@ def show(metric: Metric, consumer: str, attribute: str | None, values: Mapping[s
 
 def show_build(consumer: str, build: OpenBuild | None) -> None:
     """Show how an open rebuild goes."""
-    show(names.REBUILDING, consumer, names.PHASE, {} if build is None else {build.phase: build.age_s})
-    show(names.REBUILD_SHARE, consumer, None, {} if build is None else {"": build.share})
+    show(instruments.REBUILDING, consumer, names.PHASE, {} if build is None else {build.phase: build.age_s})
+    show(instruments.REBUILD_SHARE, consumer, None, {} if build is None else {"": build.share})
     doing = None if build is None else build.doing
     told: tuple[tuple[Metric, float | None], ...] = (
-        (names.REBUILD_DONE, None if build is None else build.done),
-        (names.REBUILD_EXPECTED, None if build is None else build.expected),
-        (names.REBUILD_RATE, None if build is None else build.per_s),
+        (instruments.REBUILD_DONE, None if build is None else build.done),
+        (instruments.REBUILD_EXPECTED, None if build is None else build.expected),
+        (instruments.REBUILD_RATE, None if build is None else build.per_s),
     )
     for metric, value in told:
         show(metric, consumer, names.PHASE, {} if not doing or value is None else {doing: value})
