@@ -15,10 +15,10 @@ from projectionist.core.printable_text import storable
 from projectionist.core.states import InboxState, IncidentKind
 from projectionist.core.testpoints import announce
 from projectionist.projections.folding.version_verdict import Verdict
+from projectionist.runner.batch.batch_writer import BatchWriter
 from projectionist.runner.batch.conflicts import contradict, judge_old, late, reuse, reused_identity
 from projectionist.runner.batch.dedupe import intake, without
 from projectionist.runner.batch.intents import stage_intents
-from projectionist.runner.batch.journal import Journal
 from projectionist.runner.batch.outcomes import record_outcome
 from projectionist.runner.batch.parked_rows import ParkedRun, parked_runs
 from projectionist.runner.batch.past_decisions import PastDecisions, decided
@@ -330,7 +330,7 @@ class Transaction:
     async def _write(self, folded: FoldedBatch, spans: BatchSpans | None) -> None:
         """Everything the batch decided."""
         await self.model.write(folded)
-        journal = Journal(
+        writer = BatchWriter(
             self.store,
             self.consumer,
             self.batch,
@@ -338,7 +338,7 @@ class Transaction:
             number=self.number,
             incarnation=self.incarnation,
         )
-        await journal.write(self.released)
+        await writer.write(self.released)
         if folded.idle:
             self.writes.counts["", "condition_false"] += len(folded.idle)
             await self.store.idle(folded.idle)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from projectionist.runner.decoding.delivery import Delivery
 
 
-class Journal:
+class BatchWriter:
     """The statements that bring the writes of one batch into the database."""
 
     def __init__(
