@@ -150,7 +150,7 @@ async def test_intents_that_wait_for_a_person_and_circuits_that_are_open_are_see
     async with intents.relaying(made(stub)):
         await intents.all_become("dead")
     await intents.connection.execute(
-        f"insert into {SCHEMA}.breakers (provider, destination, state, until) values ('stub', 'x', 'open', 'infinity')"
+        f"insert into {SCHEMA}.circuits (provider, destination, state, until) values ('stub', 'x', 'open', 'infinity')"
     )
     wanted = ["stub: 1 intents are dead", "stub: the circuits of 1 destinations are open, after failures"]
     assert texts(await cli.seen("status")) == wanted

@@ -81,7 +81,7 @@ class Load:
             await harness.value("select count(*) from {s}.positions where head <> 'clear' or version <> 2")
             == 0
         )
-        assert await harness.value("select count(*) from {s}.tried") == 0
+        assert await harness.value("select count(*) from {s}.crash_marks") == 0
         for cls in (self._shop.Orders, self._shop.Spend):
             assert await harness.unaccounted(cls) == []
 

@@ -73,25 +73,6 @@ ALTER TABLE projectionist.audit ALTER COLUMN number ADD GENERATED ALWAYS AS IDEN
     CACHE 1
 );
 
-CREATE TABLE projectionist.breakers (
-    provider text NOT NULL COLLATE pg_catalog."C",
-    destination text NOT NULL COLLATE pg_catalog."C",
-    state text DEFAULT 'closed'::text NOT NULL,
-    epoch bigint DEFAULT 0 NOT NULL,
-    failures integer DEFAULT 0 NOT NULL,
-    openings integer DEFAULT 0 NOT NULL,
-    until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
-    held text,
-    changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT breakers_held_check CHECK ((held = ANY (ARRAY['gone'::text, 'unset'::text, 'missing'::text]))),
-    CONSTRAINT breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
-)
-WITH (fillfactor='70');
-
-COMMENT ON TABLE projectionist.breakers IS 'The circuit of each destination that has failed, shared by all relays; no row is a closed one.';
-
-COMMENT ON COLUMN projectionist.breakers.held IS 'why nothing is sent there until somebody acts: gone (it said so), unset or missing (no such settings); destination * is all';
-
 CREATE TABLE projectionist.buckets (
     provider text NOT NULL COLLATE pg_catalog."C",
     destination text NOT NULL COLLATE pg_catalog."C",
@@ -103,7 +84,7 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE projectionist.buckets IS 'What is left of each destination''s rate, shared by all relays.';
 
-CREATE TABLE projectionist.build_apart (
+CREATE TABLE projectionist.build_excluded (
     build integer NOT NULL,
     seq bigint NOT NULL
 );
@@ -152,7 +133,7 @@ CREATE TABLE projectionist.builds (
     code bytea NOT NULL,
     base bytea NOT NULL,
     incarnation integer NOT NULL,
-    floor bigint DEFAULT 0 NOT NULL,
+    bulk_limit bigint DEFAULT 0 NOT NULL,
     buckets integer DEFAULT 1 NOT NULL,
     finished integer[] DEFAULT '{}'::integer[] NOT NULL,
     checkpoint bigint DEFAULT 0 NOT NULL,
@@ -172,7 +153,7 @@ COMMENT ON COLUMN projectionist.builds.epoch IS 'of the lease of whoever builds:
 
 COMMENT ON COLUMN projectionist.builds.base IS 'the code live ran when the build was opened: no swap over newer code';
 
-COMMENT ON COLUMN projectionist.builds.floor IS 'the bulk reads the stream up to here: everything below was settled by the live generation';
+COMMENT ON COLUMN projectionist.builds.bulk_limit IS 'the bulk reads the stream up to here: everything below was settled by the live generation';
 
 COMMENT ON COLUMN projectionist.builds.finished IS 'buckets of row keys whose rows are in the shadow';
 
@@ -193,13 +174,32 @@ ALTER TABLE projectionist.builds ALTER COLUMN number ADD GENERATED ALWAYS AS IDE
     CACHE 1
 );
 
-CREATE TABLE projectionist.codes (
+CREATE TABLE projectionist.circuits (
+    provider text NOT NULL COLLATE pg_catalog."C",
+    destination text NOT NULL COLLATE pg_catalog."C",
+    state text DEFAULT 'closed'::text NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    openings integer DEFAULT 0 NOT NULL,
+    until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    held text,
+    changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT circuits_held_check CHECK ((held = ANY (ARRAY['gone'::text, 'unset'::text, 'missing'::text]))),
+    CONSTRAINT circuits_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE projectionist.circuits IS 'The circuit of each destination that has failed, shared by all relays; no row is a closed one.';
+
+COMMENT ON COLUMN projectionist.circuits.held IS 'why nothing is sent there until somebody acts: gone (it said so), unset or missing (no such settings); destination * is all';
+
+CREATE TABLE projectionist.code_fingerprints (
     consumer integer NOT NULL,
     code bytea NOT NULL,
     adopted timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
-COMMENT ON TABLE projectionist.codes IS 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';
+COMMENT ON TABLE projectionist.code_fingerprints IS 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';
 
 CREATE TABLE projectionist.consumer_breakers (
     consumer integer NOT NULL,
@@ -288,6 +288,18 @@ CREATE TABLE projectionist.counters (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
+CREATE TABLE projectionist.crash_marks (
+    consumer integer NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    marks integer DEFAULT 1 NOT NULL,
+    runner integer NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
+
+COMMENT ON TABLE projectionist.crash_marks IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
+
 CREATE TABLE projectionist.decisions (
     number bigint NOT NULL,
     consumer integer NOT NULL,
@@ -319,7 +331,7 @@ ALTER TABLE projectionist.decisions ALTER COLUMN number ADD GENERATED ALWAYS AS 
     CACHE 1
 );
 
-CREATE TABLE projectionist.dirty (
+CREATE TABLE projectionist.dirty_marks (
     consumer integer NOT NULL,
     slot smallint NOT NULL,
     mark text NOT NULL COLLATE pg_catalog."C"
@@ -772,20 +784,20 @@ CREATE VIEW projectionist.quarantine_seen AS
 
 COMMENT ON VIEW projectionist.quarantine_seen IS 'Quarantine as operators see it.';
 
-CREATE TABLE projectionist.relay_home (
+CREATE TABLE projectionist.relay_owner (
     one boolean DEFAULT true NOT NULL,
     token uuid NOT NULL,
     epoch integer DEFAULT 1 NOT NULL,
     doubted bigint DEFAULT 0 NOT NULL,
     since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT relay_home_one_check CHECK (one)
+    CONSTRAINT relay_owner_one_check CHECK (one)
 );
 
-COMMENT ON TABLE projectionist.relay_home IS 'The token of the owner for which relays last sent, one row.';
+COMMENT ON TABLE projectionist.relay_owner IS 'The token of the owner for which relays last sent, one row.';
 
-COMMENT ON COLUMN projectionist.relay_home.epoch IS 'how many homes there were';
+COMMENT ON COLUMN projectionist.relay_owner.epoch IS 'how many homes there were';
 
-COMMENT ON COLUMN projectionist.relay_home.doubted IS 'the last intent from before it: each up to here may have been sent, whatever its row says';
+COMMENT ON COLUMN projectionist.relay_owner.doubted IS 'the last intent from before it: each up to here may have been sent, whatever its row says';
 
 CREATE TABLE projectionist.relays (
     instance uuid NOT NULL,
@@ -799,7 +811,7 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE projectionist.relays IS 'One row a relay that works: it beats every few seconds, and removes its row when it stops.';
 
-CREATE TABLE projectionist.retired (
+CREATE TABLE projectionist.retired_consumers (
     name text NOT NULL COLLATE pg_catalog."C",
     consumer integer NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -807,7 +819,7 @@ CREATE TABLE projectionist.retired (
     reason text NOT NULL
 );
 
-COMMENT ON TABLE projectionist.retired IS 'Names that consumers bore until they were retired; the names of their read models stay theirs in own_names.';
+COMMENT ON TABLE projectionist.retired_consumers IS 'Names that consumers bore until they were retired; the names of their read models stay theirs in own_names.';
 
 CREATE TABLE projectionist.runners (
     number integer NOT NULL,
@@ -868,7 +880,7 @@ COMMENT ON COLUMN projectionist.setbacks.what IS 'the chore that fails; empty wh
 
 COMMENT ON COLUMN projectionist.setbacks.until IS 'a process that lives has put this off before then';
 
-CREATE TABLE projectionist.settled (
+CREATE TABLE projectionist.settled_batches (
     consumer integer NOT NULL,
     incarnation integer NOT NULL,
     lowest bigint NOT NULL,
@@ -876,11 +888,40 @@ CREATE TABLE projectionist.settled (
     seqs bigint[]
 )
 WITH (toast_tuple_target='8160', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
-ALTER TABLE ONLY projectionist.settled ALTER COLUMN seqs SET STORAGE EXTERNAL;
+ALTER TABLE ONLY projectionist.settled_batches ALTER COLUMN seqs SET STORAGE EXTERNAL;
 
-COMMENT ON TABLE projectionist.settled IS 'A row a batch, written in its transaction, until the floor has passed it. Without an index: it is short, and read whole.';
+COMMENT ON TABLE projectionist.settled_batches IS 'A row a batch, written in its transaction, until the floor has passed it. Without an index: it is short, and read whole.';
 
-COMMENT ON COLUMN projectionist.settled.seqs IS 'null: all from the lowest to the highest.';
+COMMENT ON COLUMN projectionist.settled_batches.seqs IS 'null: all from the lowest to the highest.';
+
+CREATE TABLE projectionist.staged_intents (
+    seq bigint NOT NULL,
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    intents integer NOT NULL,
+    encoded bytea NOT NULL,
+    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    refused text
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', toast.autovacuum_vacuum_scale_factor='0', toast.autovacuum_vacuum_threshold='10000');
+ALTER TABLE ONLY projectionist.staged_intents ALTER COLUMN encoded SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE projectionist.staged_intents IS 'One row per batch that asked for side effects, until they stand in intents and outbox.';
+
+COMMENT ON COLUMN projectionist.staged_intents.intents IS 'how many they are';
+
+COMMENT ON COLUMN projectionist.staged_intents.encoded IS 'JSON: for each column of intents its values, in the order they were asked for';
+
+COMMENT ON COLUMN projectionist.staged_intents.refused IS 'why it could not be opened; the next relay that starts tries it again';
+
+ALTER TABLE projectionist.staged_intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.staged_intents_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE projectionist.streams (
     number integer NOT NULL,
@@ -903,47 +944,6 @@ ALTER TABLE projectionist.streams ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
-CREATE TABLE projectionist.tried (
-    consumer integer NOT NULL,
-    source text NOT NULL COLLATE pg_catalog."C",
-    id text NOT NULL COLLATE pg_catalog."C",
-    marks integer DEFAULT 1 NOT NULL,
-    runner integer NOT NULL,
-    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-)
-WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
-
-COMMENT ON TABLE projectionist.tried IS 'Events that were about to be tried after a process had ended uncleanly. A mark that stays is a try without an end.';
-
-CREATE TABLE projectionist.wishes (
-    seq bigint NOT NULL,
-    consumer integer NOT NULL,
-    incarnation integer NOT NULL,
-    intents integer NOT NULL,
-    wished bytea NOT NULL,
-    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    refused text
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', toast.autovacuum_vacuum_scale_factor='0', toast.autovacuum_vacuum_threshold='10000');
-ALTER TABLE ONLY projectionist.wishes ALTER COLUMN wished SET STORAGE EXTERNAL;
-
-COMMENT ON TABLE projectionist.wishes IS 'One row per batch that asked for side effects, until they stand in intents and outbox.';
-
-COMMENT ON COLUMN projectionist.wishes.intents IS 'how many they are';
-
-COMMENT ON COLUMN projectionist.wishes.wished IS 'JSON: for each column of intents its values, in the order they were asked for';
-
-COMMENT ON COLUMN projectionist.wishes.refused IS 'why it could not be opened; the next relay that starts tries it again';
-
-ALTER TABLE projectionist.wishes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME projectionist.wishes_seq_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
-
 ALTER TABLE ONLY projectionist.archive
     ADD CONSTRAINT archive_pkey PRIMARY KEY (number);
 
@@ -953,14 +953,11 @@ ALTER TABLE ONLY projectionist.attempts
 ALTER TABLE ONLY projectionist.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (number);
 
-ALTER TABLE ONLY projectionist.breakers
-    ADD CONSTRAINT breakers_pkey PRIMARY KEY (provider, destination);
-
 ALTER TABLE ONLY projectionist.buckets
     ADD CONSTRAINT buckets_pkey PRIMARY KEY (provider, destination);
 
-ALTER TABLE ONLY projectionist.build_apart
-    ADD CONSTRAINT build_apart_pkey PRIMARY KEY (build, seq);
+ALTER TABLE ONLY projectionist.build_excluded
+    ADD CONSTRAINT build_excluded_pkey PRIMARY KEY (build, seq);
 
 ALTER TABLE ONLY projectionist.build_positions
     ADD CONSTRAINT build_positions_pkey PRIMARY KEY (build, aggregate);
@@ -974,8 +971,11 @@ ALTER TABLE ONLY projectionist.build_steps
 ALTER TABLE ONLY projectionist.builds
     ADD CONSTRAINT builds_pkey PRIMARY KEY (number);
 
-ALTER TABLE ONLY projectionist.codes
-    ADD CONSTRAINT codes_pkey PRIMARY KEY (consumer, code);
+ALTER TABLE ONLY projectionist.circuits
+    ADD CONSTRAINT circuits_pkey PRIMARY KEY (provider, destination);
+
+ALTER TABLE ONLY projectionist.code_fingerprints
+    ADD CONSTRAINT code_fingerprints_pkey PRIMARY KEY (consumer, code);
 
 ALTER TABLE ONLY projectionist.consumer_breakers
     ADD CONSTRAINT consumer_breakers_pkey PRIMARY KEY (consumer);
@@ -989,11 +989,14 @@ ALTER TABLE ONLY projectionist.consumers
 ALTER TABLE ONLY projectionist.counters
     ADD CONSTRAINT counters_pkey PRIMARY KEY (consumer, runner, hour, type, outcome);
 
+ALTER TABLE ONLY projectionist.crash_marks
+    ADD CONSTRAINT crash_marks_pkey PRIMARY KEY (consumer, source, id);
+
 ALTER TABLE ONLY projectionist.decisions
     ADD CONSTRAINT decisions_pkey PRIMARY KEY (number);
 
-ALTER TABLE ONLY projectionist.dirty
-    ADD CONSTRAINT dirty_pkey PRIMARY KEY (consumer, slot, mark);
+ALTER TABLE ONLY projectionist.dirty_marks
+    ADD CONSTRAINT dirty_marks_pkey PRIMARY KEY (consumer, slot, mark);
 
 ALTER TABLE ONLY projectionist.duplicates
     ADD CONSTRAINT duplicates_pkey PRIMARY KEY (consumer, incarnation, seq);
@@ -1046,14 +1049,14 @@ ALTER TABLE ONLY projectionist.positions
 ALTER TABLE ONLY projectionist.quarantine
     ADD CONSTRAINT quarantine_pkey PRIMARY KEY (consumer, incarnation, seq);
 
-ALTER TABLE ONLY projectionist.relay_home
-    ADD CONSTRAINT relay_home_pkey PRIMARY KEY (one);
+ALTER TABLE ONLY projectionist.relay_owner
+    ADD CONSTRAINT relay_owner_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY projectionist.relays
     ADD CONSTRAINT relays_pkey PRIMARY KEY (instance);
 
-ALTER TABLE ONLY projectionist.retired
-    ADD CONSTRAINT retired_pkey PRIMARY KEY (name);
+ALTER TABLE ONLY projectionist.retired_consumers
+    ADD CONSTRAINT retired_consumers_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY projectionist.runners
     ADD CONSTRAINT runners_pkey PRIMARY KEY (number);
@@ -1061,17 +1064,14 @@ ALTER TABLE ONLY projectionist.runners
 ALTER TABLE ONLY projectionist.setbacks
     ADD CONSTRAINT setbacks_pkey PRIMARY KEY (instance, consumer, what);
 
+ALTER TABLE ONLY projectionist.staged_intents
+    ADD CONSTRAINT staged_intents_pkey PRIMARY KEY (seq);
+
 ALTER TABLE ONLY projectionist.streams
     ADD CONSTRAINT streams_name_incarnation_key UNIQUE (name, incarnation);
 
 ALTER TABLE ONLY projectionist.streams
     ADD CONSTRAINT streams_pkey PRIMARY KEY (number);
-
-ALTER TABLE ONLY projectionist.tried
-    ADD CONSTRAINT tried_pkey PRIMARY KEY (consumer, source, id);
-
-ALTER TABLE ONLY projectionist.wishes
-    ADD CONSTRAINT wishes_pkey PRIMARY KEY (seq);
 
 CREATE INDEX archive_aggregate ON projectionist.archive USING btree (((content ->> 'aggregate'::text))) WHERE (kind = 'inbox'::text);
 

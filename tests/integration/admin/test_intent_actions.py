@@ -195,7 +195,7 @@ async def test_a_held_destination_is_opened_by_a_retry(harness: Outbox) -> None:
     stub.script[first] = [answer(Outcome.REFUSED, hold=True)]
     async with harness.relaying(made(stub)) as relay:
         await harness.becomes(first, "held")
-        await eventually(lambda: harness.connection.fetchval("select held from projectionist.breakers"))
+        await eventually(lambda: harness.connection.fetchval("select held from projectionist.circuits"))
         second = await harness.want(destination="acme", lane="b")
         (group,) = (
             await seen(harness, "list", "--state", "held", "--destination", "acme", "--error", "refused")

@@ -59,7 +59,7 @@ def test_programs_get_the_same_as_json(said: Said) -> None:
 def test_pending_migrations_need_attention(said: Said) -> None:
     code, text = said(PROJECTIONIST_POSTGRES__SCHEMA="fresh")
     assert code == Exit.ATTENTION
-    assert "0001_house" in text
+    assert "0001_consumers" in text
     assert "pending in schema fresh. Run `projectionist migrate`" in text
 
 

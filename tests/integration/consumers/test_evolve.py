@@ -290,7 +290,7 @@ async def test_code_of_the_past_starts_only_when_it_is_said_to(live: ConsumerHar
     live.access = DatabaseAccess(live.pool, SCHEMA, readopt=True)
     await live.settle(s.Orders)
     assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
-    assert await live.value("select count(*) from {s}.codes") == 2
+    assert await live.value("select count(*) from {s}.code_fingerprints") == 2
 
 
 async def test_a_superseded_process_does_not_rearm_what_the_newer_one_failed_on(

@@ -104,7 +104,7 @@ async def test_several_processes_unpack_each_intent_once_and_lanes_keep_their_or
     for lane in lanes:
         versions = [row["version"] for row in rows if row["lane"] == lane]
         assert versions == sorted(versions)
-    assert await here.connection.fetchval("select count(*) from projectionist.wishes") == 0
+    assert await here.connection.fetchval("select count(*) from projectionist.staged_intents") == 0
 
 
 async def test_a_key_staged_again_is_one_intent_and_with_other_content_an_incident(
@@ -278,11 +278,13 @@ async def test_a_row_that_cannot_be_unpacked_is_put_aside_and_keeps_no_other_wai
             await here.becomes("key-1", "sent")
             await here.becomes("key-2", "sent")
         assert heard.counts["outbox.refused"] == 1
-    row = await here.connection.fetchrow("select wished, refused from projectionist.wishes")
+    row = await here.connection.fetchrow("select encoded, refused from projectionist.staged_intents")
     assert row is not None
-    assert (row["wished"], "null value" in row["refused"]) == (broken, True)
+    assert (row["encoded"], "null value" in row["refused"]) == (broken, True)
 
-    await here.connection.execute("update projectionist.wishes set wished = $1", encode_intents([staged(3)]))
+    await here.connection.execute(
+        "update projectionist.staged_intents set encoded = $1", encode_intents([staged(3)])
+    )
     async with here.relaying(made(stub)):
         await here.becomes("key-3", "sent")
-    assert await here.connection.fetchval("select count(*) from projectionist.wishes") == 0
+    assert await here.connection.fetchval("select count(*) from projectionist.staged_intents") == 0

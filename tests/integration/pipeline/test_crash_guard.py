@@ -98,7 +98,7 @@ async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_oth
         ("bad", "placed"),
         *[(f"o{number}", "paid") for number in range(3)],
     ]
-    assert await live.value("select count(*) from {s}.tried") == 0
+    assert await live.value("select count(*) from {s}.crash_marks") == 0
     assert await live.unaccounted(s.Orders) == []
 
 

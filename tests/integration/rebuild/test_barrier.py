@@ -223,15 +223,15 @@ async def test_batches_go_on_while_all_that_has_moved_is_marked_and_while_the_ma
             with dying("rebuild.flipped"):
                 rebuilds.free(going_back)
                 await going_back
-        assert await live.value("select count(*)::int from {s}.dirty") == MANY + 1
+        assert await live.value("select count(*)::int from {s}.dirty_marks") == MANY + 1
         async with rebuilds.frozen(s.Orders, "rebuild.cleared", restart=True) as giving_up:
             await live.publish(OrderNoted("beside the removal"), "o1", 3)
             await rebuilds.settled(s.Orders)
-            assert await live.value("select count(*)::int from {s}.dirty") == MANY + 1
+            assert await live.value("select count(*)::int from {s}.dirty_marks") == MANY + 1
             await live.fetch("delete from {s}.positions where aggregate like 'order/many%'")
         await giving_up
 
-    assert await live.value("select count(*)::int from {s}.dirty") == 0
+    assert await live.value("select count(*)::int from {s}.dirty_marks") == 0
     assert [row[3] for row in await live.rows("orders")] == [
         '["placed", "beside the marking", "beside the removal"]'
     ]

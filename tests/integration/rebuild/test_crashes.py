@@ -82,7 +82,7 @@ async def test_a_builder_killed_anywhere_leaves_live_serving_and_the_next_one_fi
         await rebuilds.settled(s.Orders)
     assert await rebuilds.generation(s.Orders) == rebuilt["generation"]
     assert await harness.head(s.Orders, "order/o1") == (4, "clear", 0)
-    for leftover in ("dirty", "build_apart", "build_steps"):
+    for leftover in ("dirty_marks", "build_excluded", "build_steps"):
         assert await harness.value(f"select count(*) from {{s}}.{leftover}") == 0
 
 
@@ -126,7 +126,7 @@ async def test_a_way_back_that_is_killed_anywhere_is_gone_on_with(
         assert await harness.rows("orders") == rows
         assert sum("before" in row[3] for row in rows) == 3
         assert sum("between" in row[3] for row in rows) == 2
-    assert await harness.value("select count(*) from {s}.dirty") == 0
+    assert await harness.value("select count(*) from {s}.dirty_marks") == 0
 
 
 @pytest.mark.parametrize("kind", ["rebuild", "rollback"])
@@ -143,21 +143,21 @@ async def test_a_build_that_is_being_given_up_by_a_process_that_dies_is_given_up
             await rebuilds.rebuild(s.Orders, back_to=1 if kind == "rollback" else None)
         await harness.publish(OrderNoted("y"), "o2", 2)
         await rebuilds.settled(s.Orders)
-        assert await harness.value("select count(*) from {s}.dirty") > 0
+        assert await harness.value("select count(*) from {s}.dirty_marks") > 0
         command = ("rebuild", "orders:app", "Orders", "--abort")
         async with projectionist(*command, cwd=tmp_path, env=env, kill_at={point: 1}) as child:
             ended = await child.ended()
         assert ended.code == -signal.SIGKILL, ended.err
         await harness.publish(OrderNoted("z"), "o3", 2)
         await rebuilds.settled(s.Orders)
-        assert await harness.value("select count(*) from {s}.dirty where mark = 'order/o3'") == 0
+        assert await harness.value("select count(*) from {s}.dirty_marks where mark = 'order/o3'") == 0
         await rebuilds.moments_pass()
 
         ended = await run_projectionist(*command, cwd=tmp_path, **env)
 
         assert ended.code == 0, ended.err
         assert (await rebuilds.tables(), await rebuilds.positions()) == (tables, positions)
-        for leftover in ("dirty", "build_apart", "build_steps"):
+        for leftover in ("dirty_marks", "build_excluded", "build_steps"):
             assert await harness.value(f"select count(*) from {{s}}.{leftover}") == 0
         assert (await rebuilds.rebuild(s.Orders, back_to=1)).generation == 1
         noted = [json.loads(row[3])[1:] for row in await harness.rows("orders")]

@@ -244,7 +244,7 @@ async def test_a_destination_that_is_gone_is_held_with_all_that_is_for_it(harnes
     stub.script[first] = [answer(Outcome.REFUSED, hold=True, status="410", reason="the destination is gone")]
     async with harness.relaying(made(stub)) as relay:
         await harness.becomes(first, "held")
-        held = "select held from projectionist.breakers where destination = 'acme'"
+        held = "select held from projectionist.circuits where destination = 'acme'"
         await eventually(lambda: harness.connection.fetchval(held))
         second = await harness.want(destination="acme", lane="b")
         third = await harness.want(destination="other", lane="c")
@@ -612,7 +612,7 @@ async def test_a_relay_that_stops_blames_no_destination(harness: Outbox) -> None
         relay.stop()
         relay.abandon()
     assert await harness.states() == {"ready": 8}
-    assert await harness.connection.fetch("select from projectionist.breakers") == []
+    assert await harness.connection.fetch("select from projectionist.circuits") == []
 
 
 async def test_a_provider_that_raises_leaves_the_outcome_unknown(harness: Outbox) -> None:

@@ -23,7 +23,7 @@ from projectionist.outbox.relay.relay import Relay
 pytestmark = pytest.mark.asyncio
 
 LOOKS = msgspec.structs.replace(REMEMBERS, lookup=True, memory_s=60.0)
-EARLIER = "update projectionist.relay_home set token = gen_random_uuid()"
+EARLIER = "update projectionist.relay_owner set token = gen_random_uuid()"
 """As if relays had last sent for another owner."""
 WRITE = Statements("projectionist.runner", "projectionist")["insert_intent_batches"]
 

@@ -119,7 +119,7 @@ async def test_a_trace_that_no_header_takes_is_left_out_and_the_intent_is_sent(h
                 await harness.becomes(key, "sent")
         assert not [seen for seen in stub.seen if {"traceparent", "tracestate", "x-evil"} & set(seen.headers)]
     assert len(stub.seen) == len(keys), "each at its first attempt"
-    assert await harness.connection.fetch("select from projectionist.breakers where state <> 'closed'") == []
+    assert await harness.connection.fetch("select from projectionist.circuits where state <> 'closed'") == []
 
 
 async def test_a_webhook_is_verified_by_its_receiver_and_a_closed_one_is_left_alone(harness: Outbox) -> None:
@@ -133,7 +133,7 @@ async def test_a_webhook_is_verified_by_its_receiver_and_a_closed_one_is_left_al
             await harness.becomes(key, "sent")
             gone = await harness.want("hooks", lane="order/2")
             await harness.becomes(gone, "held")
-            held = "select held from projectionist.breakers where provider = 'hooks'"
+            held = "select held from projectionist.circuits where provider = 'hooks'"
             await eventually(lambda: harness.connection.fetchval(held))
             await harness.want("hooks", lane="order/3")
     failed, verified, refused = stub.seen

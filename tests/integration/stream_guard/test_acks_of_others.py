@@ -156,7 +156,7 @@ async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: Consumer
             assert heard.counts["standing.acked_elsewhere"] == 0
 
     await load.check()
-    assert await live.value("select count(*) from {s}.settled") == 0
+    assert await live.value("select count(*) from {s}.settled_batches") == 0
 
 
 def between(stream: Stream) -> type[Projection]:
@@ -195,7 +195,7 @@ async def test_what_comes_together_while_a_floor_stands_is_listed_in_steps_and_n
 
     assert heard.counts["account.listed"] > 0
     assert await live.value(OPEN) == 0
-    assert await live.value("select count(*) from {s}.settled") == 0
+    assert await live.value("select count(*) from {s}.settled_batches") == 0
 
 
 @pytest.mark.parametrize("others", [False, True])
@@ -216,11 +216,11 @@ async def test_what_is_settled_above_a_floor_that_stands_takes_few_rows_and_none
             if others:
                 await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")
         await live.value_of("select count(*) from mine", 60)
-        await live.value_of("select count(*) <= 11 from {s}.settled", True)
+        await live.value_of("select count(*) <= 11 from {s}.settled_batches", True)
         assert await live.value("select floor from {s}.floors") == 0
         await live.pool.execute("alter table projectionist.inbox drop constraint odd")
         await live.value_of("select floor >= $1 from {s}.floors", True, 120 if others else 61)
-        await live.value_of("select count(*) from {s}.settled", 0)
+        await live.value_of("select count(*) from {s}.settled_batches", 0)
 
     assert await live.value(OPEN) == 0
     assert await live.value("select count(*) from mine") == 61
@@ -237,12 +237,12 @@ async def test_what_has_piled_up_above_a_floor_is_joined_in_short_steps(
     await live.settle(s.Orders)
     number, durable = (await live.fetch("select number, durable from {s}.consumers"))[0]
     await live.fetch(
-        "insert into {s}.settled (consumer, incarnation, lowest, highest, seqs) "
+        "insert into {s}.settled_batches (consumer, incarnation, lowest, highest, seqs) "
         "select $1, 1, 18 * b + 1, 18 * b + 17, array(select 18 * b + 2 * k + 1 from generate_series(0, 8) k) "
         "from generate_series(0, 19) b",
         number,
     )
-    settled = "select array_agg(seq order by seq) from {s}.settled cross join unnest(seqs) as seq"
+    settled = "select array_agg(seq order by seq) from {s}.settled_batches cross join unnest(seqs) as seq"
     before = await live.value(settled)
     floors = checkpoint_store.Floors(SCHEMA, "Orders", durable, live.stream.name)
     with listening() as heard:
@@ -250,8 +250,10 @@ async def test_what_has_piled_up_above_a_floor_is_joined_in_short_steps(
             await floors.join_settled(connection, number)
 
     assert heard.counts["floor.joined"] >= 180 // 30
-    assert await live.value("select max(cardinality(seqs)) from {s}.settled") == 10
-    assert await live.value("select count(*) filter (where cardinality(seqs) < 10) <= 5 from {s}.settled")
+    assert await live.value("select max(cardinality(seqs)) from {s}.settled_batches") == 10
+    assert await live.value(
+        "select count(*) filter (where cardinality(seqs) < 10) <= 5 from {s}.settled_batches"
+    )
     assert await live.value(settled) == before
 
 

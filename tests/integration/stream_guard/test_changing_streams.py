@@ -269,7 +269,7 @@ async def test_what_is_not_the_consumers_is_on_record_and_no_stream_is_read_twic
 
     assert heard.counts["account.listed"] == 0
     assert await live.value("select sum(n) from {s}.counters where outcome = 'foreign'") == 60
-    assert await live.value("select count(*) from {s}.settled") == 0
+    assert await live.value("select count(*) from {s}.settled_batches") == 0
 
 
 async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consumers(

@@ -129,7 +129,7 @@ async def test_when_all_runners_and_relays_are_dead_it_is_told(live: ConsumerHar
         await some.lasts(0, outbox_intents=1)
         await some.kill("run 1", "run 2")
         await unread(live)
-        for table in ("intents", "wishes"):
+        for table in ("intents", "staged_intents"):
             await live.value(f"update {{s}}.{table} set created = created - interval '1 hour' returning 1")
         dead = await some.lasts(2 * WHILE, consumer_runners=0, consumer_lag=3, oldest_s=3600)
 

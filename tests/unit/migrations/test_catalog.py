@@ -48,7 +48,7 @@ def test_a_hole_in_the_ledger_is_refused() -> None:
 def test_released_migrations_are_numbered_from_one_without_a_hole() -> None:
     migrations = released("projectionist")
     assert [m.number for m in migrations] == list(range(1, len(migrations) + 1))
-    assert migrations[0].name == "0001_house"
+    assert migrations[0].name == "0001_consumers"
 
 
 def test_the_schema_is_filled_in_quoted_and_does_not_change_the_checksum() -> None:

@@ -1,5 +1,5 @@
 -- What batches of a thousand events would have staged: $1 intents over $2 aggregates, with content of $3 bytes.
-insert into {schema}.wishes (consumer, incarnation, intents, wished)
+insert into {schema}.staged_intents (consumer, incarnation, intents, encoded)
 select 1, 1, count(*), convert_to(
     json_build_object(
         'key', json_agg(md5($4 || n)), 'source', json_agg('bench'::text), 'id', json_agg(n::text),

@@ -1,2 +1,2 @@
 -- Whether an intent is left to send.
-select exists (select from {schema}.outbox) or exists (select from {schema}.wishes)
+select exists (select from {schema}.outbox) or exists (select from {schema}.staged_intents)

@@ -60,7 +60,7 @@ class Build(msgspec.Struct):
     code: bytes
     base: bytes
     incarnation: int
-    floor: int
+    bulk_limit: int
     buckets: int
     finished: list[int]
     checkpoint: int

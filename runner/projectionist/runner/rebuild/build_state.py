@@ -94,7 +94,7 @@ async def prepare(queries: Queries, build: Build, shadow: Shadow, floor: int, ro
         await queries.run("start_bulk_phase", build.number, floor, buckets)
     await queries.connection.execute(f"analyze {positions}")
     announce("rebuild.prepared")
-    return msgspec.structs.replace(build, phase="bulk", floor=floor, buckets=buckets)
+    return msgspec.structs.replace(build, phase="bulk", bulk_limit=floor, buckets=buckets)
 
 
 async def _create(queries: Queries, build: Build, shadow: Shadow) -> None:

@@ -53,7 +53,7 @@ class BulkPhase:
     async def run(self) -> None:
         """Fold what is not kept yet, and go over to catching up."""
         queries, build = self._queries, self._build
-        self._progress.begin("reading", build.floor)
+        self._progress.begin("reading", build.bulk_limit)
         if len(build.finished) < build.buckets:
             decisions = Decisions(await queries.rows("select_decisions", build.consumer))
             if self._definition.kind is Kind.SQL:
@@ -112,10 +112,10 @@ class BulkPhase:
         bulk = await self._begun(decisions)
         if build.buckets == 1:
             try:
-                rows = await bulk.fold(filter_subject, 1, build.floor, divisible=True)
+                rows = await bulk.fold(filter_subject, 1, build.bulk_limit, divisible=True)
             except Slow as slow:
                 build.buckets = slow.buckets
-                await self._queries.run("start_bulk_phase", build.number, build.floor, build.buckets)
+                await self._queries.run("start_bulk_phase", build.number, build.bulk_limit, build.buckets)
                 self._progress.say(f"{slow}: reading again, to fold and keep it in {build.buckets} parts")
                 announce("rebuild.divided")
                 bulk = await self._begun(decisions)
@@ -130,7 +130,7 @@ class BulkPhase:
     async def _fold_divided(self, bulk: Bulk) -> None:
         build = self._build
         with Spill(build.buckets, build.finished) as spill:
-            await bulk.spill(self._definition.subjects.filter, 1, build.floor, spill)
+            await bulk.spill(self._definition.subjects.filter, 1, build.bulk_limit, spill)
             await self._stand(bulk.judge)
             self._progress.begin("folding", build.buckets)
             for bucket in spill.open:

@@ -37,10 +37,10 @@ class SqlBulk:
 
     async def run(self, filter_subject: str) -> None:
         """From the last checkpoint to the floor."""
-        first, floor = self._build.checkpoint + 1, self._build.floor
-        async for deliveries, seq in self._bulk.batches(filter_subject, first, floor, BATCH):
+        first, limit = self._build.checkpoint + 1, self._build.bulk_limit
+        async for deliveries, seq in self._bulk.batches(filter_subject, first, limit, BATCH):
             await self._write(deliveries, seq)
-        await self._write([], floor)
+        await self._write([], limit)
         async with self._queries.connection.transaction():
             await self._queries.hold(self._build)
             await self._queries.run("mark_bucket_done", self._build.number, 0)

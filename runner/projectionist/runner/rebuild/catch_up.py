@@ -76,7 +76,7 @@ class CatchUp:
         self.pace = Pace()
         self._moved: set[str] | None = None
         """Aggregates that have moved since all of them were compared."""
-        self.top = build.floor
+        self.top = build.bulk_limit
         """The highest sequence that was planned to be folded."""
 
     async def round(self) -> int:

@@ -20,6 +20,6 @@ select c.number, c.name, c.stream, c.durable, c.incarnation, c.revision, c.shape
     (select max(p99_ms) from {schema}.runners where consumer = c.number and stopped is null
         and beat > clock_timestamp() - interval '1 hour') as p99_ms,
     (select extract(epoch from clock_timestamp() - max(written))::float8 from {schema}.floors where consumer = c.number) as floor_s,
-    exists (select from {schema}.codes where consumer = c.number and code = any($2::bytea[]) and code <> c.code) as was_here
+    exists (select from {schema}.code_fingerprints where consumer = c.number and code = any($2::bytea[]) and code <> c.code) as was_here
 from {schema}.consumers c
 order by c.name

@@ -1,5 +1,5 @@
 -- Opens the destinations of intents that were held.
-update {schema}.breakers b set held = null, changed = clock_timestamp()
+update {schema}.circuits b set held = null, changed = clock_timestamp()
 where b.held is not null
     and exists (
         select from {schema}.outbox o

@@ -2,7 +2,7 @@
 update {schema}.outbox
 set state = 'ready', due = null, token = null, lease_until = null, open = true,
     place = case when open then place else nextval(pg_get_serial_sequence('{schema}.intents', 'seq')) end,
-    epoch = (select epoch from {schema}.relay_home),
+    epoch = (select epoch from {schema}.relay_owner),
     spent = case when state in ('dead', 'reconcile', 'unknown') then 0 else spent end,
     first_started = case when state not in ('dead', 'reconcile', 'unknown') then first_started end,
     doubted = doubted and state not in ('dead', 'reconcile', 'unknown')

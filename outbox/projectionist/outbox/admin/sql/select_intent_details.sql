@@ -6,6 +6,6 @@ select i.seq, i.key, coalesce(o.state, i.state) as state, c.name as consumer, i.
     b.state as circuit, b.held, i.hash, coalesce(o.wire_hash, i.wire_hash) as wire_hash, i.body
 from {schema}.intents i
 left join {schema}.outbox o on o.seq = i.seq
-left join {schema}.breakers b on b.provider = i.provider and b.destination = i.destination
+left join {schema}.circuits b on b.provider = i.provider and b.destination = i.destination
 left join {schema}.consumers c on c.number = i.consumer
 where i.key = $1

@@ -5,7 +5,7 @@ from (
         case when o.state = 'ready' and b.held is not null then 'held' else coalesce(o.state, i.state) end as state
     from {schema}.intents i
     left join {schema}.outbox o on o.seq = i.seq
-    left join {schema}.breakers b on b.provider = o.provider and b.destination = o.destination
+    left join {schema}.circuits b on b.provider = o.provider and b.destination = o.destination
     left join {schema}.consumers c on c.number = i.consumer
     where (
             coalesce($1::text[] && '{sent,discarded}'::text[], false)

@@ -1,2 +1,2 @@
 -- The newest row of staged intents; null where there is none.
-select max(seq) from {schema}.wishes where refused is null
+select max(seq) from {schema}.staged_intents where refused is null

@@ -4,23 +4,23 @@ with unpacking as materialized (
     select pg_advisory_xact_lock($2::bigint)
 ),
 taken as (
-    delete from {schema}.wishes
-    where seq in (select seq from {schema}.wishes, unpacking where refused is null order by seq limit $1)
-    returning seq, consumer, incarnation, created, convert_from(wished, 'UTF8')::jsonb as wished
+    delete from {schema}.staged_intents
+    where seq in (select seq from {schema}.staged_intents, unpacking where refused is null order by seq limit $1)
+    returning seq, consumer, incarnation, created, convert_from(encoded, 'UTF8')::jsonb as encoded
 ),
 staged as materialized (
     select t.seq as batch, t.consumer, t.incarnation, t.created, w.*,
         substr(sha256(convert_to(w.body, 'UTF8')), 1, 16) as hash
     from taken t
     cross join lateral rows from (
-        jsonb_array_elements_text(t.wished -> 'key'), jsonb_array_elements_text(t.wished -> 'source'),
-        jsonb_array_elements_text(t.wished -> 'id'), jsonb_array_elements_text(t.wished -> 'aggregate'),
-        jsonb_array_elements_text(t.wished -> 'version'), jsonb_array_elements_text(t.wished -> 'slot'),
-        jsonb_array_elements_text(t.wished -> 'class_name'), jsonb_array_elements_text(t.wished -> 'provider'),
-        jsonb_array_elements_text(t.wished -> 'destination'), jsonb_array_elements_text(t.wished -> 'ordering'),
-        jsonb_array_elements_text(t.wished -> 'on_dead'), jsonb_array_elements_text(t.wished -> 'body'),
-        jsonb_array_elements_text(t.wished -> 'traceparent'), jsonb_array_elements_text(t.wished -> 'tracestate'),
-        jsonb_array_elements_text(t.wished -> 'seq')
+        jsonb_array_elements_text(t.encoded -> 'key'), jsonb_array_elements_text(t.encoded -> 'source'),
+        jsonb_array_elements_text(t.encoded -> 'id'), jsonb_array_elements_text(t.encoded -> 'aggregate'),
+        jsonb_array_elements_text(t.encoded -> 'version'), jsonb_array_elements_text(t.encoded -> 'slot'),
+        jsonb_array_elements_text(t.encoded -> 'class_name'), jsonb_array_elements_text(t.encoded -> 'provider'),
+        jsonb_array_elements_text(t.encoded -> 'destination'), jsonb_array_elements_text(t.encoded -> 'ordering'),
+        jsonb_array_elements_text(t.encoded -> 'on_dead'), jsonb_array_elements_text(t.encoded -> 'body'),
+        jsonb_array_elements_text(t.encoded -> 'traceparent'), jsonb_array_elements_text(t.encoded -> 'tracestate'),
+        jsonb_array_elements_text(t.encoded -> 'seq')
     ) with ordinality as w (
         key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body,
         traceparent, tracestate, seq, place

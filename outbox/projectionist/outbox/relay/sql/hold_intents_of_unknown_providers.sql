@@ -7,7 +7,7 @@ with held as (
     returning o.provider
 ),
 told as (
-    insert into {schema}.breakers (provider, destination, held) select distinct provider, '*', 'missing' from held
+    insert into {schema}.circuits (provider, destination, held) select distinct provider, '*', 'missing' from held
     on conflict (provider, destination) do update set held = 'missing', changed = clock_timestamp()
 )
 select count(*) from held

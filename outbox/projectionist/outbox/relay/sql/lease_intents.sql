@@ -14,7 +14,7 @@ with recursive walk (seq, lane, able, other, found, others, steps) as (
             and coalesce(o.due <= clock_timestamp(), true)
             and (o.state = 'ready' or coalesce(o.lease_until <= clock_timestamp(), true))
             and (o.state = 'started' or o.destination <> all ($7::text[]) and not exists (
-                select from {schema}.breakers b
+                select from {schema}.circuits b
                 where b.provider = $1 and b.destination = o.destination
                     and (b.held is not null or (b.state <> 'closed' and b.until > clock_timestamp()
                         and b.until <= clock_timestamp() + make_interval(secs => $11)))
@@ -46,7 +46,7 @@ leased as (
         epoch = t.epoch,
         token = $5, lease_until = clock_timestamp() + make_interval(secs => $6)
     from (
-        select max(epoch) as epoch, coalesce(max(doubted), 0) as doubted from {schema}.relay_home where one
+        select max(epoch) as epoch, coalesce(max(doubted), 0) as doubted from {schema}.relay_owner where one
     ) as t
     where o.seq = any (array(select seq from free))
     returning o.*
@@ -63,5 +63,5 @@ from (
 ) as stop
 left join leased o on true
 left join {schema}.intents i on i.seq = o.seq
-left join {schema}.breakers b on b.provider = $1 and b.destination = o.destination
+left join {schema}.circuits b on b.provider = $1 and b.destination = o.destination
 order by o.seq

@@ -1,6 +1,6 @@
 -- Releases intents and destinations that were held for want of settings, of providers that the app has now.
 with mended as (
-    update {schema}.breakers set held = null, changed = clock_timestamp()
+    update {schema}.circuits set held = null, changed = clock_timestamp()
     where provider = any ($1::text[]) and held = any ($2::text[])
     returning provider, destination
 )

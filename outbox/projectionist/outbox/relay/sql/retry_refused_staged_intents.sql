@@ -1,2 +1,2 @@
 -- Has rows of staged intents that could not be unpacked tried again.
-update {schema}.wishes set refused = null where refused is not null
+update {schema}.staged_intents set refused = null where refused is not null

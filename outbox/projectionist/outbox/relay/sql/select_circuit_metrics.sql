@@ -1,3 +1,3 @@
 -- Destinations that get no intents now, by provider and reason.
 select provider, coalesce(held, state) as state, count(*) as n
-from {schema}.breakers where held is not null or state <> 'closed' group by 1, 2
+from {schema}.circuits where held is not null or state <> 'closed' group by 1, 2

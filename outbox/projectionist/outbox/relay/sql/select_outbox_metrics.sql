@@ -9,4 +9,4 @@ from (
 join {schema}.intents i on i.seq = o.first
 union all
 select null, 'staged', sum(intents)::bigint, extract(epoch from clock_timestamp() - min(created))::float8
-from {schema}.wishes having count(*) > 0
+from {schema}.staged_intents having count(*) > 0

@@ -12,12 +12,12 @@ gone_parked as (
     delete from {schema}.parked where consumer = $1
 ),
 gone_tried as (
-    delete from {schema}.tried where consumer = $1
+    delete from {schema}.crash_marks where consumer = $1
 ),
 gone_dirty as (
-    delete from {schema}.dirty where consumer = $1
+    delete from {schema}.dirty_marks where consumer = $1
 ),
 gone_settled as (
-    delete from {schema}.settled where consumer = $1
+    delete from {schema}.settled_batches where consumer = $1
 )
 update {schema}.floors set purged = 0, purged_from = null where consumer = $1

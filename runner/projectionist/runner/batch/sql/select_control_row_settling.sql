@@ -1,7 +1,7 @@
 -- What holds for this batch, as `select_control_row` says it; and on record, which messages of the stream it settles: those of $4, or
 -- all from $2 to $3. `aside`: those of them that PostgreSQL has refused: they are tried again from quarantine, or not at all.
 with settling as (
-    insert into {schema}.settled (consumer, incarnation, lowest, highest, seqs)
+    insert into {schema}.settled_batches (consumer, incarnation, lowest, highest, seqs)
     select number, incarnation, $2, $3, $4 from {schema}.consumers where number = $1
 )
 select c.epoch, incarnation, generation, code, revision, paused, effects_incarnation, effects_mark, own_type, own_since,

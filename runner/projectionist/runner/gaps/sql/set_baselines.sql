@@ -6,7 +6,7 @@ with begun as (
     where positions.consumer = $1 and positions.aggregate = first.aggregate
     returning positions.aggregate, positions.version
 ), marked as (
-    insert into {schema}.dirty (consumer, slot, mark)
+    insert into {schema}.dirty_marks (consumer, slot, mark)
     select c.number, c.slot, aggregate from begun cross join {schema}.consumers c
     where c.number = $1 and c.build is not null order by aggregate
     on conflict do nothing

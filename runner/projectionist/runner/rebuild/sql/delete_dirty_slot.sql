@@ -1,2 +1,2 @@
 -- The round is over: its marks go.
-delete from {schema}.dirty where consumer = $1 and slot = any($2::smallint[])
+delete from {schema}.dirty_marks where consumer = $1 and slot = any($2::smallint[])

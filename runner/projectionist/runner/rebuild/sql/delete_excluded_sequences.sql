@@ -1,2 +1,2 @@
 -- What a bulk left out is needed no more.
-delete from {schema}.build_apart where build = $1
+delete from {schema}.build_excluded where build = $1

@@ -1,5 +1,5 @@
 -- Every aggregate that does not stand where the live generation does, in the slot that is the builder's own.
-insert into {schema}.dirty (consumer, slot, mark)
+insert into {schema}.dirty_marks (consumer, slot, mark)
 select c.number, 1 - c.slot, p.aggregate
 from {schema}.consumers c
 join {schema}.positions p on p.consumer = c.number

@@ -1,2 +1,2 @@
 -- Sequences that the bulk leaves out.
-select seq from {schema}.build_apart where build = $1
+select seq from {schema}.build_excluded where build = $1

@@ -6,5 +6,5 @@ join pg_namespace n on n.oid = c.relnamespace
 where l.pid = pg_backend_pid() and l.locktype = 'relation'
     and l.mode in ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
     and not (n.oid = (select relnamespace from pg_class where oid = '{schema}.builds'::regclass)
-        and (c.relname = any($1::text[]) or c.relname ~ '^(builds|build_.*|dirty)$'))
+        and (c.relname = any($1::text[]) or c.relname ~ '^(builds|build_.*|dirty_marks)$'))
     and n.nspname not in ('pg_catalog', 'pg_toast')

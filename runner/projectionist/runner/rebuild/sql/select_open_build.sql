@@ -1,6 +1,6 @@
 -- The build that is open for a consumer, and whether batches leave marks for it.
 select b.number, b.consumer, b.kind, b.generation, b.phase, b.epoch, b.owner, b.revision, b.shape, b.code, b.base, b.incarnation,
-    b.floor, b.buckets, b.finished, b.checkpoint, b.partial, coalesce(b.positions, b.number) as positions,
+    b.bulk_limit, b.buckets, b.finished, b.checkpoint, b.partial, coalesce(b.positions, b.number) as positions,
     c.build is not null as is_marked
 from {schema}.builds b join {schema}.consumers c on c.number = b.consumer
 where b.consumer = $1 and b.ended is null

@@ -4,5 +4,5 @@ select coalesce(p.aggregate, b.aggregate) as aggregate, coalesce(p.version, $3) 
 from (select aggregate, version from {schema}.positions where consumer = $1) p
 full join (select aggregate, version from {schema}.build_positions where build = $2) b on b.aggregate = p.aggregate
 where coalesce(p.version, $3) <> coalesce(b.version, $3)
-    and not exists (select from {schema}.dirty d where d.consumer = $1 and d.mark = coalesce(p.aggregate, b.aggregate))
+    and not exists (select from {schema}.dirty_marks d where d.consumer = $1 and d.mark = coalesce(p.aggregate, b.aggregate))
 limit 5

@@ -1,2 +1,2 @@
 -- The caps are there: the bulk may begin.
-update {schema}.builds set phase = 'bulk', floor = $2, buckets = $3, touched = clock_timestamp() where number = $1
+update {schema}.builds set phase = 'bulk', bulk_limit = $2, buckets = $3, touched = clock_timestamp() where number = $1

@@ -4,7 +4,7 @@
 with f as (
     select floor, acked, incarnation from {schema}.floors where consumer = $1 and durable = $2
 ), held as (
-    select s.lowest, s.highest, s.seqs from {schema}.settled s join f on f.incarnation = s.incarnation
+    select s.lowest, s.highest, s.seqs from {schema}.settled_batches s join f on f.incarnation = s.incarnation
     where s.consumer = $1 and s.highest > f.floor and s.lowest <= $3
 ), size as (
     select coalesce(sum(pg_column_size(seqs)), 0) <= $4 as small from held

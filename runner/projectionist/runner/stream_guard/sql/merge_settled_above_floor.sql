@@ -5,14 +5,14 @@
 with small as (
     select ctid, lowest, highest, count(*) over () as many,
         sum(coalesce(cardinality(seqs), highest - lowest + 1)) over (order by lowest, ctid) as upto
-    from {schema}.settled
+    from {schema}.settled_batches
     where consumer = $1 and coalesce(cardinality(seqs), highest - lowest + 1) < $3
 ), picked as (
     select ctid, lowest, highest from small where many > $2 and upto <= $4
 ), bounds as (
     select min(lowest) - 1 as lowest, max(highest) + 1 as highest from picked having count(*) > 0
 ), gone as (
-    delete from {schema}.settled s using bounds b
+    delete from {schema}.settled_batches s using bounds b
     where s.consumer = $1 and (
         s.ctid in (select ctid from picked)
         or (s.seqs is null and s.highest - s.lowest + 1 >= $3 and s.highest >= b.lowest and s.lowest <= b.highest)
@@ -42,7 +42,7 @@ with small as (
     select incarnation, seq, (row_number() over (partition by incarnation order by seq) - 1) / $3 as list
     from sized where highest - lowest + 1 < $3
 ), joined as (
-    insert into {schema}.settled (consumer, incarnation, lowest, highest, seqs)
+    insert into {schema}.settled_batches (consumer, incarnation, lowest, highest, seqs)
     select distinct $1::integer, incarnation, lowest, highest, null::bigint[] from sized where highest - lowest + 1 >= $3
     union all
     select $1, incarnation, min(seq), max(seq), array_agg(seq order by seq) from apart group by incarnation, list

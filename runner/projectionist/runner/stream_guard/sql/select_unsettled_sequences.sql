@@ -5,7 +5,7 @@ with f as (
 ), asked as (
     select seq from unnest($3::bigint[]) as seq where (select floor from f) between $4 and seq - 1
 ), held as (
-    select s.lowest, s.highest, s.seqs from {schema}.settled s join f on f.incarnation = s.incarnation
+    select s.lowest, s.highest, s.seqs from {schema}.settled_batches s join f on f.incarnation = s.incarnation
     where s.consumer = $1
         and s.highest >= (select min(seq) from asked) and s.lowest <= (select max(seq) from asked)
 )

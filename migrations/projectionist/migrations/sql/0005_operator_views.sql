@@ -1,10 +1,15 @@
--- Errors of a group are told in their own words where all of them use the same.
+-- What operators look at: parked events and quarantine, with one word on why each waits.
+
+-- Errors that differ in a number or a quoted value alone are one group.
+create function {schema}.alike(message text) returns text language sql immutable parallel safe as $$
+    select left(regexp_replace(split_part(message, E'\n', 1), $r$'[^']*'|"[^"]*"|[0-9]+$r$, '…', 'g'), 200)
+$$;
 
 create function {schema}.first_line(message text) returns text language sql immutable parallel safe as $$
     select split_part(message, E'\n', 1)
 $$;
 
-create or replace view {schema}.parked_seen as
+create view {schema}.parked_seen as
 select e.consumer, c.name, e.incarnation, e.seq, e.source, e.id, e.cause, e.type, e.aggregate, e.version, e.ordered,
     e.discarded, e.attempts, e.budget, e.due, e.parked_at, e.first_failed, e.last_failed, p.version as position, p.head, p.finding,
     case
@@ -33,9 +38,11 @@ select e.consumer, c.name, e.incarnation, e.seq, e.source, e.id, e.cause, e.type
 from {schema}.parked e
 join {schema}.consumers c on c.number = e.consumer
 left join {schema}.positions p on p.consumer = e.consumer and p.aggregate = e.aggregate and e.ordered;
+comment on view {schema}.parked_seen is 'Parked events as operators see them: why each waits, and for whom.';
 
-create or replace view {schema}.quarantine_seen as
+create view {schema}.quarantine_seen as
 select q.consumer, c.name, q.incarnation, q.seq, q.reason as cause, {schema}.alike(q.detail) as why, q.state, q.subject,
     q.source, q.id, q.aggregate, q.version, q.attempts, q.due, q.size, q.received,
     {schema}.first_line(q.detail) as own
 from {schema}.quarantine q join {schema}.consumers c on c.number = q.consumer;
+comment on view {schema}.quarantine_seen is 'Quarantine as operators see it.';
