@@ -170,17 +170,19 @@ async def held(
         checks.append(attention(about, "subjects", why, mend))
     try:
         there = await api.consumer(client, definition.stream, row["durable"])
-    except ConsumerMissing:
-        mend = (
-            "Start it: it goes on at the floor that PostgreSQL remembers (docs/operations/durable-changed.md)"
-        )
-        if row["floor_s"] is None:
-            return [*checks, note(about, "durable", "it has never run")]
-        return [*checks, attention(about, "durable", f"durable {row['durable']} is gone", mend)]
     except BrokerError as error:
-        mend = "Look at the durable's leader: nats consumer info"
-        return [*checks, attention(about, "durable", str(error), mend)]
+        return [*checks, _missing(about, row, error)]
     return [*checks, *_durable(about, wanted, there, found, row)]
+
+
+def _missing(about: str, row: Row, error: BrokerError) -> Check:
+    """Return the check about a durable that the broker did not show."""
+    if not isinstance(error, ConsumerMissing):
+        return attention(about, "durable", str(error), "Look at the durable's leader: nats consumer info")
+    if row["floor_s"] is None:
+        return note(about, "durable", "it has never run")
+    mend = "Start it: it goes on at the floor that PostgreSQL remembers (docs/operations/durable-changed.md)"
+    return attention(about, "durable", f"durable {row['durable']} is gone", mend)
 
 
 def _durable(

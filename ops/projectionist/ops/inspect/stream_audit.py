@@ -6,7 +6,7 @@ again at those that came more than once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.history.progress import Progress
 
 Place = tuple[str, int]
@@ -131,6 +132,24 @@ def reused(claims: Iterable[tuple[Place, VersionClaim]]) -> tuple[list[Reuse], i
     return found, repeats
 
 
+def _count(one: Delivery | Unreadable, versions: AggregateVersions, result: AuditResult) -> None:
+    result.events += 1
+    if not isinstance(one, Delivery):
+        result.unreadable += 1
+    elif one.aggregate is None or one.version is None:
+        result.unversioned += 1
+    else:
+        versions.take(one.aggregate, one.version)
+
+
+def _claim(
+    one: Delivery | Unreadable, versions: AggregateVersions, claims: list[tuple[Place, VersionClaim]]
+) -> None:
+    if isinstance(one, Delivery) and (one.aggregate, one.version) in versions.again:
+        place = (one.aggregate or "", one.version or 0)
+        claims.append((place, VersionClaim(one.seq, one.source, one.id, one.hash)))
+
+
 async def walk(
     client: Client,
     definition: Definition,
@@ -147,30 +166,19 @@ async def walk(
     result = AuditResult(consumer=definition.name, stream=definition.stream, first=begin, last=end)
     reader = Decoder.of(definition, settings.policy(definition.name))
     versions = AggregateVersions()
-
-    progress.begin("counting versions", max(0, end - begin + 1))
-    async for block in scan(client, definition.stream, definition.subjects.filter, begin, end):
-        for one in map(reader.read, block):
-            if one is None:
-                continue
-            result.events += 1
-            if not isinstance(one, Delivery):
-                result.unreadable += 1
-            elif one.aggregate is None or one.version is None:
-                result.unversioned += 1
-            else:
-                versions.take(one.aggregate, one.version)
-        await progress.advance(len(block))
-
     claims: list[tuple[Place, VersionClaim]] = []
-    if versions.again:
-        progress.begin("comparing what came again", max(0, end - begin + 1))
+
+    async def each(phase: str, take: Callable[[Delivery | Unreadable], None]) -> None:
+        progress.begin(phase, max(0, end - begin + 1))
         async for block in scan(client, definition.stream, definition.subjects.filter, begin, end):
             for one in map(reader.read, block):
-                if isinstance(one, Delivery) and (one.aggregate, one.version) in versions.again:
-                    place = (one.aggregate or "", one.version or 0)
-                    claims.append((place, VersionClaim(one.seq, one.source, one.id, one.hash)))
+                if one is not None:
+                    take(one)
             await progress.advance(len(block))
+
+    await each("counting versions", lambda one: _count(one, versions, result))
+    if versions.again:
+        await each("comparing what came again", lambda one: _claim(one, versions, claims))
     result.aggregates, result.late_beginnings = len(versions), versions.late()
     result.holes = list(versions.holes())
     result.reused, result.repeats = reused(claims)

@@ -198,18 +198,9 @@ class GapFetcher:
                 log.debug("%s: gap fetch put off: %s", self._name, error)
 
     async def _looked(self, lack: MissingVersions, waited: PendingGap | None, this: FetchRound) -> None:
-        state = this.stream.state
-        subject = stream_search.subject_of(lack, self._consumer.definition.subjects)
-        evidence = SearchEvidence(
-            stream=self._consumer.definition.stream,
-            first_seq=state.first_seq,
-            last_seq=state.last_seq if waited is None else waited.last_seq,
-            subject=subject,
-            floor_passed=waited is not None,
-            is_taken=subject is None or stream_subjects.takes(this.stream.config, subject),
-        )
+        evidence, last_seq = self._evidence(lack, waited, this.stream), this.stream.state.last_seq
         # A position of an earlier incarnation says nothing about this stream.
-        resume = lack.seq + 1 if lack.seq <= state.last_seq else 1
+        resume = lack.seq + 1 if lack.seq <= last_seq else 1
         if evidence.subject is not None:
             resume = resume if waited is None else waited.resume
             seen = await stream_search.search(self._stored, self._consumer, lack, evidence.subject, resume)
@@ -220,9 +211,21 @@ class GapFetcher:
             resume = seen.resume
             evidence = msgspec.structs.replace(evidence, floor_passed=evidence.floor_passed and seen.ended)
         if diagnose(lack, evidence) is Finding.IN_FLIGHT:
-            self._wait(PendingGap(lack, state.last_seq, resume, clock.now() + PATIENCE_S))
+            self._wait(PendingGap(lack, last_seq, resume, clock.now() + PATIENCE_S))
         else:
             await self._judge(lack, evidence, this)
+
+    def _evidence(self, lack: MissingVersions, waited: PendingGap | None, stream: Stream) -> SearchEvidence:
+        """Return what is known before the stream is read."""
+        subject = stream_search.subject_of(lack, self._consumer.definition.subjects)
+        return SearchEvidence(
+            stream=self._consumer.definition.stream,
+            first_seq=stream.state.first_seq,
+            last_seq=stream.state.last_seq if waited is None else waited.last_seq,
+            subject=subject,
+            floor_passed=waited is not None,
+            is_taken=subject is None or stream_subjects.takes(stream.config, subject),
+        )
 
     def _wait(self, one: PendingGap) -> None:
         if len(self._waiting) < MOST_WAITING:

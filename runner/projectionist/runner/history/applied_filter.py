@@ -25,7 +25,7 @@ MOST_HELD = 50_000
 
 
 class AggregateProgress(msgspec.Struct, gc=False):
-    """How far an aggregate has come. One object for both: every event looks for it among all aggregates."""
+    """The progress of an aggregate. One object for both: every event looks for it among all aggregates."""
 
     at: int
     """Where the shadow stands."""

@@ -113,6 +113,12 @@ class ReadModels:
                 if indexes and row["build"] is None
                 else None
             )
+        return await self._evolved(d, row, former, indexes)
+
+    async def _evolved(
+        self, d: Definition, row: Record, former: str | None, indexes: tuple[str, ...]
+    ) -> Change:
+        """Return the change of live tables to the shape of the class, or why it takes a rebuild."""
         if row["build"] is not None:
             raise ReadModelError(
                 f"a build of {d.name!r} is open, which would lack this change",
@@ -123,10 +129,9 @@ class ReadModels:
         if isinstance(changed, NeedsRebuild):
             return Change(consumer=d.name, what="needs a rebuild", rebuild=changed.reasons)
         notes = tuple([note async for note in self._stepped_over(d, row["number"])])
-        what = "rename" if former else "change"
         return Change(
             consumer=d.name,
-            what=what,
+            what="rename" if former else "change",
             statements=tuple(changed),
             notes=notes,
             renamed_from=former,

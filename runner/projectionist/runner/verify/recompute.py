@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.tables.columns import Column
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.verify.refold_rows import ExactFold
+    from projectionist.runner.verify.refold_rows import ExactFold, Refolded
 
 
 class Recomputed(msgspec.Struct):
@@ -59,28 +59,11 @@ async def recompute(
             remedy="Restore the stream; nothing was changed",
         )
     async with queries.alone(consumer.number, "recompute"):
-        control = await queries.control(consumer.number)
-        if (control["code"], control["generation"]) != (definition.code, consumer.generation):
-            raise RebuildError(
-                f"{definition.name} is run by other code than this",
-                remedy="Recompute with the code that runs",
-            )
+        await _check_code(queries, consumer)
         announce("recompute.entered")
-        if exact.outdated(await queries.rows("select_decisions", consumer.number)):
-            raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
-        if await queries.value("sum_settled", consumer.number) != before:
-            await exact.read()
-        (one,) = await exact.end()
-        if not exact.in_order:
-            raise RebuildError(
-                "events came in another order than their versions meanwhile", remedy="Try again"
-            )
+        one = await _ended(queries, consumer, exact, before)
         if one.differs:
-            statements = ReadModel(table, queries.schema, consumer.generation)
-            if one.folded is None:
-                await queries.connection.execute(statements.delete, [value])
-            else:
-                await queries.connection.execute(statements.upsert, *arguments([one.folded]))
+            await _write(queries, ReadModel(table, queries.schema, consumer.generation), value, one)
         changed = drift(definition, one) if one.differs else None
         columns = sorted((changed.live or changed.folded or {}) if changed else {})
         detail = msgspec.json.encode({"columns": columns, "since": changed and changed.since}).decode()
@@ -89,6 +72,33 @@ async def recompute(
         )
         announce("recompute.written")
     return Recomputed(definition.name, key, one.events, changed)
+
+
+async def _check_code(queries: Queries, consumer: Consumer) -> None:
+    definition, control = consumer.definition, await queries.control(consumer.number)
+    if (control["code"], control["generation"]) != (definition.code, consumer.generation):
+        raise RebuildError(
+            f"{definition.name} is run by other code than this", remedy="Recompute with the code that runs"
+        )
+
+
+async def _ended(queries: Queries, consumer: Consumer, exact: ExactFold, before: int) -> Refolded:
+    """Return the row, folded to where live stands now, where nothing moves; `before`: how much was settled then."""
+    if exact.outdated(await queries.rows("select_decisions", consumer.number)):
+        raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
+    if await queries.value("sum_settled", consumer.number) != before:
+        await exact.read()
+    (one,) = await exact.end()
+    if not exact.in_order:
+        raise RebuildError("events came in another order than their versions meanwhile", remedy="Try again")
+    return one
+
+
+async def _write(queries: Queries, statements: ReadModel, key: Any, one: Refolded) -> None:
+    if one.folded is None:
+        await queries.connection.execute(statements.delete, [key])
+    else:
+        await queries.connection.execute(statements.upsert, *arguments([one.folded]))
 
 
 async def _folded(queries: Queries, client: Client, consumer: Consumer, key: Any) -> tuple[ExactFold, int]:
