@@ -7,7 +7,7 @@ DEBIAN := $(VENV)/debian
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test stress soak check fmt alerts snapshot lowest clean
+.PHONY: help venv demo test coverage stress soak check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,7 +28,10 @@ $(DEBIAN)/.unpacked: .ci/debian | $(STAMP)
 	@if LIBRARIES='lib(c-?ares|event)[^ ,|]*' .ci/debian $(DEBIAN) pgbouncer libfaketime prometheus; then touch $@; \
 	 else echo 'pgbouncer, libfaketime and prometheus cannot be had from Debian: tests of poolers, clocks and alerts are left out' >&2; fi
 
-test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core, with branch coverage; none is tried twice
+test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core; none is tried twice
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile
+
+coverage: $(STAMP) $(DEBIAN)/.unpacked  ## the same with branch coverage, which takes a quarter more time
 	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile
 
 stress: $(STAMP) $(DEBIAN)/.unpacked  ## tests again and again while other work keeps every core busy: TESTS='tests/unit -k lease' TIMES=5
@@ -37,7 +40,7 @@ stress: $(STAMP) $(DEBIAN)/.unpacked  ## tests again and again while other work 
 soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, ten rebuilds under load, and hundreds of histories in which anything happens
 	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/process/test_outages.py
 	@SOAK_REBUILDS=all $(BIN)/python -m pytest -q tests/integration/rebuild/test_soak.py
-	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/faults
+	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/faults tests/integration/*/test_histories.py
 
 check: $(STAMP)  ## ruff, format, mypy strict, import contracts
 	@$(BIN)/ruff check .

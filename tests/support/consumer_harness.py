@@ -290,9 +290,11 @@ class ConsumerHarness:
 
         await eventually(reached)
 
-    async def blocked(self) -> None:
-        """Wait until somebody waits for a lock in this database."""
+    async def blocked(self, by: asyncpg.Connection[asyncpg.Record] | None = None) -> None:
+        """Wait until somebody waits for a lock in this database, of `by` where others may be waited for too."""
         waiting = "from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        if by is not None:
+            waiting += f" and {by.get_server_pid()} = any (pg_blocking_pids(pid))"
         await self.value_of(f"select exists (select {waiting})", True)
 
     async def states(self, cls: type) -> dict[str, str]:
@@ -379,8 +381,8 @@ class ConsumerHarness:
             missing = await self._unaccounted(name)
             pending = (info.num_pending or 0) + (info.num_ack_pending or 0)
             assert len(missing) <= pending, f"{name} knows nothing of {missing}, and {pending} are pending"
-        for what, sql in _NEVER.items():
-            assert await self.fetch(sql) == [], what
+        parts = (f"select $${what}$$, to_jsonb(x)::text from ({sql}) x" for what, sql in _NEVER.items())
+        assert await self.fetch(" union all ".join(parts)) == []
 
     async def own_connection(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection to the database that is nobody else's; the test closes it."""

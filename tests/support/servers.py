@@ -105,7 +105,7 @@ class Servers:
         """The URL of a new database, migrated."""
         self.up()
         name = f"test_{next(self._numbers)}"
-        self._portal.call(self._execute, f"create database {name} template {_TEMPLATE}")
+        self._portal.call(self._execute, f"create database {name} template {_TEMPLATE} strategy file_copy")
         return self._url_of(name)
 
     def drop_database(self, url: str) -> None:

@@ -7,9 +7,9 @@ import asyncio
 from typing import Any
 
 import msgspec
-import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
+from tests.support.boundary_harness import examples
 from tests.support.consumer_harness import PATIENCE, ConsumerHarness, harness
 from tests.support.deadlines import begin_anew
 from tests.support.reference_fold import decisions, facts, reckon
@@ -62,8 +62,7 @@ def histories(draw: st.DrawFn) -> History:
     )
 
 
-@pytest.mark.deadline(600)  # for all its examples
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+@examples(few=12, many=200)
 @given(history=histories())
 def test_the_tables_equal_an_independent_reckoning_of_the_stream(servers: Servers, history: History) -> None:
     begin_anew()

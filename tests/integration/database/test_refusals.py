@@ -212,7 +212,7 @@ async def test_a_deadlock_with_somebody_else_costs_no_attempt(live: ConsumerHarn
                         f"update {SCHEMA}.spend__g1 set orders = orders where customer = 'ann'"
                     )
                     await load.more(1)
-                    await live.blocked()
+                    await live.blocked(stranger)
                     await stranger.execute(f"lock table {SCHEMA}.inbox in share mode")
                 await heard.wait("session.ill")
                 await live.settled(s.Orders, s.Spend)
@@ -248,7 +248,7 @@ async def test_a_serialization_failure_costs_no_attempt(live: ConsumerHarness) -
                 async with stranger.transaction():
                     await stranger.execute("update tallies set half = 2")
                     await load.more(5)
-                    await live.blocked()
+                    await live.blocked(stranger)
                 await heard.wait("batch.outage")
                 await live.settled(s.Orders, s.Spend)
     finally:

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.boundary_harness import examples
 from tests.support.consumer_harness import ConsumerHarness, harness
 from tests.support.deadlines import begin_anew
 from tests.support.rebuilding import RebuildHarness
@@ -247,13 +247,7 @@ async def build(
         build_state.ROWS_AT_ONCE = bound
 
 
-@pytest.mark.deadline(400)  # thirty histories of 2 to 8 s each, by how much else the machine does
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    phases=[Phase.explicit, Phase.generate, Phase.shrink],
-)
+@examples(few=10, many=100)
 @given(
     stored=stories(),
     choices=st.lists(st.sampled_from(["skip", "edit", "leave"]), max_size=6),
