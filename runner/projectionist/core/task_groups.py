@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from projectionist.core.user_errors import StrayCancellation
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -30,7 +32,7 @@ class TaskSet:
     """
 
     def __init__(self, failed: Callable[[], None]) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._failed = failed
         self._error: BaseException | None = None
 
@@ -56,6 +58,12 @@ class TaskSet:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+
+    def watch(self, future: asyncio.Future[T], ended: Callable[[asyncio.Future[T]], None]) -> None:
+        """Count a future among the tasks; `ended` is called at its end, cancelled or done."""
+        self._tasks.add(future)
+        future.add_done_callback(self._tasks.discard)
+        future.add_done_callback(ended)
 
     def cancel(self) -> None:
         """Cancel all tasks that run now."""

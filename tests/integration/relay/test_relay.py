@@ -615,6 +615,17 @@ async def test_a_relay_that_stops_blames_no_destination(harness: Outbox) -> None
     assert await harness.connection.fetch("select from projectionist.circuits") == []
 
 
+async def test_a_provider_that_breaks_while_it_begins_leaves_the_outcome_unknown(harness: Outbox) -> None:
+    class Broken(scripted(FORGETS)):  # type: ignore[misc] # a class made for this test
+        def begin(self, request: Request) -> asyncio.Future[Reply] | None:
+            raise RuntimeError(request.key)
+
+    key = await harness.want()
+    async with harness.relaying(made(Broken)):
+        row = await harness.becomes(key, "reconcile")
+    assert row["error"] == "the provider raised RuntimeError"
+
+
 async def test_a_provider_that_raises_leaves_the_outcome_unknown(harness: Outbox) -> None:
     async def raises(_: Scripted, __: Request) -> Reply:
         raise RuntimeError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -136,6 +137,13 @@ class Provider(ABC):
         Say NOT_SENT only when certainly nothing left, UNKNOWN whenever it may have been executed. RenderError says
         that nothing left and nothing ever will; any other error counts as UNKNOWN.
         """
+
+    def begin(self, request: Request) -> asyncio.Future[Reply] | None:
+        """Send without a task, for a provider that can put a request on its way at once and whose replies are many.
+
+        The future keeps the deadline itself and never raises. None, with nothing sent: `send` is called.
+        """
+        return None
 
     async def mark(self, request: Request) -> str | None:
         """Return a hint for a later `lookup`, stored before the first byte (a position in the provider's log)."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import UTC
+from functools import partial
 
 import anyio
 import msgspec
@@ -36,6 +38,8 @@ from projectionist.outbox.publishing.stored_subject import stored_as
 MOST_SCANNED = 10_000
 """A lookup reads at most this many messages of the target subject before it leaves the answer to a person."""
 
+_PLAIN = re.compile(r"[\x21-\x7e]*")
+_NAME = re.compile(r"[A-Za-z0-9-]+")
 _TOKEN = re.compile(r"[^\s.*>]+")
 _DUPLICATE_IN_PROCESS = 10158
 
@@ -177,6 +181,15 @@ class NatsPublish(Provider):
             return Reply(outcome=Outcome.NOT_SENT, reason="the connection to NATS was lost")
         return self._reply_of(request, ack)
 
+    def begin(self, request: Request) -> asyncio.Future[Reply] | None:
+        """Publish at once; the future is done with the stream's ack."""
+        client, acks = self._connected()
+        subject, headers = _addressed(request)
+        if client is None or acks is None or request.too_late() or not _fit(subject, headers):
+            return None
+        reply_of = partial(self._reply_of, request)
+        return acks.post(subject, request.body, headers, request.timeout_s, reply_of)
+
     def _reply_of(self, request: Request, ack: PublishAck | None) -> Reply:
         if ack is None:
             return Reply(outcome=Outcome.UNKNOWN, reason=f"no ack within {request.timeout_s:g} s")
@@ -262,6 +275,13 @@ def _addressed(request: Request) -> tuple[str, dict[str, str]]:
     wire = request.frozen(FrozenPublish)
     trace = {name: names_of.encode(value) for name, value in trace_context(request)}
     return wire.subject, wire.headers | trace
+
+
+def _fit(subject: str, headers: dict[str, str]) -> bool:
+    """Return True where subject and headers need none of nats-py's own care on the wire."""
+    return _PLAIN.fullmatch(subject + "".join(headers.values())) is not None and all(
+        map(_NAME.fullmatch, headers)
+    )
 
 
 def classify(ack: PublishAck) -> Reply:

@@ -102,6 +102,25 @@ async def attempt(provider: Provider, request: Request) -> Reply:
     return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
 
 
+def begin_attempt(provider: Provider, request: Request) -> asyncio.Future[Reply] | None:
+    """Return the reply of an attempt that is on its way without a task, or None: then `attempt` makes it."""
+    try:
+        return provider.begin(request)
+    except Exception as error:  # noqa: BLE001 - a provider is the user's code; after a call the outcome is unknown
+        failed: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        return failed
+
+
+def result_of(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
+    """Return the reply of an attempt that `begin_attempt` began, as `attempt` would."""
+    error = future.exception()
+    if error is not None:
+        return _raised(error)
+    reply = future.result()
+    return _storable(reply, outcome=_final(reply, provider.settings.retry))
+
+
 async def lookup_hints(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
     """Return the provider's marks before the first attempt of each, for a later lookup; None where it cannot."""
     noted: list[str | None] = [None] * len(requests)

@@ -8,6 +8,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -23,7 +24,14 @@ from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.outbox.providers.profiles import UnknownPolicy, horizon
 from projectionist.outbox.providers.reply import Outcome, Reply
-from projectionist.outbox.providers.runtime import attempt, lookup, lookup_hints, prepare
+from projectionist.outbox.providers.runtime import (
+    attempt,
+    begin_attempt,
+    lookup,
+    lookup_hints,
+    prepare,
+    result_of,
+)
 from projectionist.outbox.relay import attempt_spans, state_machine
 from projectionist.outbox.relay.circuit_breakers import Circuits
 from projectionist.outbox.relay.concurrency_shares import ConcurrencyShares
@@ -199,7 +207,11 @@ class Sender:
         try:
             for each in await self._started(await self._prepared(batch)):
                 attempt_spans.begin(each, self._provider)
-                sends.start(self._send(each))
+                future = begin_attempt(self._provider, each.request)
+                if future is None:
+                    sends.start(self._send(each))
+                else:
+                    sends.watch(future, partial(self._answered, each))
         except DatabaseUnavailable:
             self._awake.set()
 
@@ -263,6 +275,13 @@ class Sender:
             raise
         announce("relay.replied")
         self._conclude(leased, reply)
+
+    def _answered(self, leased: LeasedIntent, future: asyncio.Future[Reply]) -> None:
+        announce("relay.replied")
+        if future.cancelled():
+            self._conclude(leased, STOPPED, heard=False)
+        else:
+            self._conclude(leased, result_of(self._provider, future))
 
     async def _look_up(self, leased: LeasedIntent) -> None:
         attempt_spans.look_up(leased, self._provider)
