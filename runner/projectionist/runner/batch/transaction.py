@@ -111,19 +111,7 @@ class Transaction:
     async def _run(self) -> BatchResult:
         begun_ns, begun = time.time_ns(), time.monotonic()
         async with self.store.connection.transaction():
-            await self.store.enter()
-            seqs = self.batch.settles()
-            control = await (self.store.control_settling(seqs) if seqs else self.store.control())
-            self.consumer.check(control)
-            self.context.follow()
-            announce("batch.entered")
-            if self.batch.foreign:
-                self.writes.counts["", "foreign"] += len(self.batch.foreign)
-            deliveries = await self._deliveries()
-            if seqs and control is not None and (aside := control["aside"]):
-                deliveries, again = without(deliveries, aside)
-                self.writes.counts.update((one.type, "redelivered") for one in again)
-            fresh = await self._claim(deliveries)
+            fresh = await self._claim(await self._enter())
             self.batch_order.claimed()
             announce("batch.claimed")
             await self.batch_order.lock()
@@ -169,6 +157,22 @@ class Transaction:
             self.writes.tell(one.tried[broken.at], IncidentKind.FAULT, storable(refusal.text)[:MOST_TEXT])
 
     # -- claim ---------------------------------------------------------------------------------------------------
+
+    async def _enter(self) -> Sequence[Delivery]:
+        """Pass the barrier and take over the control row; return the deliveries whose identities are to be claimed."""
+        await self.store.enter()
+        seqs = self.batch.settles()
+        control = await (self.store.control_settling(seqs) if seqs else self.store.control())
+        self.consumer.check(control)
+        self.context.follow()
+        announce("batch.entered")
+        if self.batch.foreign:
+            self.writes.counts["", "foreign"] += len(self.batch.foreign)
+        deliveries = await self._deliveries()
+        if seqs and control is not None and (aside := control["aside"]):
+            deliveries, again = without(deliveries, aside)
+            self.writes.counts.update((one.type, "redelivered") for one in again)
+        return deliveries
 
     async def _deliveries(self) -> Sequence[Delivery]:
         """The deliveries of the batch; of those out of quarantine, which come from one incarnation of the stream,
