@@ -490,6 +490,7 @@ CREATE TABLE projectionist.intents (
     error text,
     settled timestamp with time zone,
     memory_s double precision,
+    baggage text,
     CONSTRAINT intents_on_dead_check CHECK ((on_dead = ANY (ARRAY['pass'::text, 'block'::text]))),
     CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['open'::text, 'sent'::text, 'discarded'::text])))
 )
@@ -500,6 +501,8 @@ COMMENT ON COLUMN projectionist.intents.state IS 'open: it stands in the outbox,
 COMMENT ON COLUMN projectionist.intents.attempt IS 'the attempt that settled it; what follows is from its reply';
 
 COMMENT ON COLUMN projectionist.intents.memory_s IS 'how long the provider remembers the key, from first_started on: the row is needed as long';
+
+COMMENT ON COLUMN projectionist.intents.baggage IS 'allowed members of the baggage of the event behind it; null for none';
 
 ALTER TABLE projectionist.intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.intents_seq_seq
@@ -648,6 +651,7 @@ CREATE TABLE projectionist.parked (
     first_failed timestamp with time zone,
     last_failed timestamp with time zone,
     parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    baggage text,
     CONSTRAINT parked_cause_check CHECK ((cause = ANY (ARRAY['gap'::text, 'failed'::text, 'blocked'::text, 'stored'::text])))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000');
@@ -657,6 +661,8 @@ COMMENT ON COLUMN projectionist.parked.data IS 'null: a reference, the stream ho
 COMMENT ON COLUMN projectionist.parked.code IS 'fingerprint of the code that failed on it: newer code tries again';
 
 COMMENT ON COLUMN projectionist.parked.discarded IS 'decided against while it waited: stepped over when its turn comes';
+
+COMMENT ON COLUMN projectionist.parked.baggage IS 'allowed members of the event''s baggage, as a header holds them; null for none';
 
 CREATE TABLE projectionist.positions (
     consumer integer NOT NULL,

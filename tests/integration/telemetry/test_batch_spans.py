@@ -10,8 +10,10 @@ from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.spans import Kept, attributes
 
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.settings import Telemetry
 from projectionist.core.telemetry import tracing
+from projectionist.outbox.intents.staging import unpack_all
 from projectionist.projections import Event, definition
 from projectionist.runner.batch.batch_spans import BatchTracer
 from projectionist.runner.decoding.delivery import Delivery
@@ -89,6 +91,32 @@ async def test_a_repeat_is_told_in_its_producers_trace_and_intents_stay_under_th
     assert await live.value("select traceparent from {s}.intents") == tracing.written(first.context)
 
 
+HEAD = b"NATS/1.0\r\nBaggage: tenant=a%20b;x=1, user=eve\r\n\r\n"
+
+
+async def test_allowed_baggage_is_kept_with_what_is_parked_and_with_intents(
+    live: ConsumerHarness, kept: Kept
+) -> None:
+    """It was on arrivals alone: what was drained later, and all that a provider is asked to do, lacked it."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    async with batch_drivers(live, s.Orders) as (driver,):
+        paid = read(driver, OrderPaid(), "o1", 2, SAMPLED)
+        assert paid.arrival is not None
+        paid.arrival.head = HEAD
+        driver.context.tracer = BatchTracer(driver.consumer.definition, Telemetry(baggage=("tenant",)))
+        await driver.settle(paid)
+        assert await live.value("select baggage from {s}.parked") == "tenant=a%20b"
+        await driver.settle(read(driver, OrderPlaced("ann", 1), "o1", 1, SAMPLED))
+        (drained,) = [one for one in map(attributes, kept.named("process")) if one["projectionist.drained"]]
+        assert {name: value for name, value in drained.items() if "baggage" in name} == {
+            "projectionist.baggage.tenant": "a b"
+        }
+    async with live.connected() as connection:
+        await unpack_all(connection, Statements("projectionist.outbox", "projectionist"))
+    assert await live.value("select baggage from {s}.intents") == "tenant=a%20b"
+
+
 async def test_baggage_is_dropped_unless_its_member_is_allowed(live: ConsumerHarness, kept: Kept) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -96,7 +124,7 @@ async def test_baggage_is_dropped_unless_its_member_is_allowed(live: ConsumerHar
         for number, allowed in enumerate([(), ("tenant",)]):
             delivery = read(driver, OrderPlaced("ann", 1), f"o{number}", 1, SAMPLED)
             assert delivery.arrival is not None
-            delivery.arrival.head = b"NATS/1.0\r\nBaggage: tenant=a%20b;x=1, user=eve\r\n\r\n"
+            delivery.arrival.head = HEAD
             driver.context.tracer = BatchTracer(driver.consumer.definition, Telemetry(baggage=allowed))
             await driver.settle(delivery)
     none, one = map(attributes, kept.named("process"))

@@ -26,8 +26,16 @@ from projectionist.core.log_format import JsonFormatter, RateLimitFilter, TextFo
 from projectionist.core.settings.listen_address import address
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Telemetry, load
+from projectionist.core.telemetry import (
+    baggage,
+    liveness,
+    metrics,
+    names,
+    otel_setup,
+    server_attributes,
+    tracing,
+)
 from projectionist.core.telemetry import health_server as healths
-from projectionist.core.telemetry import liveness, metrics, names, otel_setup, server_attributes, tracing
 from projectionist.core.telemetry.health_server import Health, HealthServer
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -90,7 +98,7 @@ def test_links_beyond_what_is_kept_are_counted_on_the_span(monkeypatch: pytest.M
 def test_of_baggage_only_allowed_short_printable_members_are_read(
     head: bytes | None, found: dict[str, str]
 ) -> None:
-    read = server_attributes.baggage(head, {"a", "c"})
+    read = baggage.attributes(baggage.of_headers(head, {"a", "c"}))
     assert read == {f"projectionist.baggage.{key}": value for key, value in found.items()}
 
 

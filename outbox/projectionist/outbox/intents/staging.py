@@ -50,6 +50,7 @@ class StagedIntent(msgspec.Struct, gc=False):
     tracestate: str | None
     seq: int
     """The stream sequence of the event."""
+    baggage: str | None = None
 
 
 _NAMES = tuple(field.name for field in msgspec.structs.fields(StagedIntent))
@@ -61,6 +62,8 @@ def encode_intents(staged: Sequence[StagedIntent]) -> bytes:
         zip(_NAMES, zip(*map(msgspec.structs.astuple, staged), strict=True), strict=True)
     )
     columns["body"] = [intent.body.decode() for intent in staged]  # JSON inside JSON: text all the way
+    if not any(columns["baggage"]):
+        del columns["baggage"]
     return msgspec.json.encode(columns)
 
 

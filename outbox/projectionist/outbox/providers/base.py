@@ -44,9 +44,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     `body`: the intent's canonical JSON, frozen when it was written. `wire`: the bytes that `render` made of it at the
     first attempt, the same for every later one (empty while it is being rendered). `id`, `source`,
     `aggregate`, `version`: the event behind the intent, or, where `produced` (a producer's `Outbox.add` wrote it), the
-    event that it is; `created`: when the intent was written. `mark`: the hint of `Provider.mark` from before the
-    first attempt. `timeout_s`: how long the attempt may take; `not_after`: the moment of `core.clock.now()` from which
-    no first byte may leave, since another relay may then hold the intent.
+    event that it is; `created`: when the intent was written. `baggage`: what the settings allow of the event's.
+    `mark`: the hint of `Provider.mark` from before the first attempt. `timeout_s`: how long the attempt may
+    take; `not_after`: the moment of `core.clock.now()` from which no first byte may leave, since another relay
+    may then hold the intent.
     """
 
     key: str
@@ -64,6 +65,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime = _EPOCH
     traceparent: str | None = None
     tracestate: str | None = None
+    baggage: str | None = None
     mark: str | None = None
     timeout_s: float = 30.0
     not_after: float | None = None

@@ -15,7 +15,7 @@ from projectionist.outbox.providers.base import Provider, ProviderContext, Rende
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.http_exchange import Transport
 from projectionist.outbox.providers.http_outcomes import classify
-from projectionist.outbox.providers.outgoing_headers import is_name, is_value, trace_context
+from projectionist.outbox.providers.outgoing_headers import context_headers, is_name, is_value
 from projectionist.outbox.providers.profiles import PROFILES, Profile
 from projectionist.outbox.providers.reply import Reply
 from projectionist.outbox.providers.secret_ref import SecretRef
@@ -27,7 +27,7 @@ FIXED_HEADERS = [("Accept-Encoding", "identity"), ("User-Agent", "projectionist"
 
 _OURS = {
     *("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding"),
-    *("user-agent", "traceparent", "tracestate", "idempotency-key"),
+    *("user-agent", "traceparent", "tracestate", "baggage", "idempotency-key"),
 }
 _SECRET = {"authorization", "proxy-authorization", "cookie"}
 
@@ -111,7 +111,7 @@ class Http(Provider):
         """Call once; the profile gives the answer its meaning."""
         wire = request.frozen(FrozenRequest)
         secret = [(name, value.reveal()) for name, value in self._secrets]
-        headers = [*wire.headers, *FIXED_HEADERS, *trace_context(request), *secret]
+        headers = [*wire.headers, *FIXED_HEADERS, *context_headers(request), *secret]
         body = wire.body.encode()
         result = await self._transport.exchange(wire.method, wire.url, headers, body, request)
         if isinstance(result, Reply):

@@ -27,7 +27,7 @@ from projectionist.outbox.providers.base import (
     RenderError,
     Request,
 )
-from projectionist.outbox.providers.outgoing_headers import is_name, trace_context
+from projectionist.outbox.providers.outgoing_headers import context_headers, is_name
 from projectionist.outbox.providers.profiles import NATS
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderSettings
@@ -273,7 +273,7 @@ class NatsPublish(Provider):
 def _addressed(request: Request) -> tuple[str, dict[str, str]]:
     """Return subject and headers of one attempt: the frozen ones, and its trace context."""
     wire = request.frozen(FrozenPublish)
-    trace = {name: names_of.encode(value) for name, value in trace_context(request)}
+    trace = {name: names_of.encode(value) for name, value in context_headers(request)}
     return wire.subject, wire.headers | trace
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Headers = list[tuple[str, str]]
 
+BAGGAGE = "baggage"
+
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
@@ -35,6 +37,13 @@ def fault(given: Iterable[tuple[str, str]]) -> str:
         if value and not is_value(value):
             return f"the value of the header {name} holds characters that no header may"
     return ""
+
+
+def context_headers(request: Request) -> Headers:
+    """The trace that an attempt belongs to, and what is allowed of the event's baggage."""
+    carried = request.baggage
+    kept = [(BAGGAGE, carried)] if carried is not None and is_value(carried) else []
+    return [*trace_context(request), *kept]
 
 
 def trace_context(request: Request) -> Headers:

@@ -19,7 +19,7 @@ from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.http import FIXED_HEADERS
 from projectionist.outbox.providers.http_exchange import Transport
 from projectionist.outbox.providers.http_outcomes import classify
-from projectionist.outbox.providers.outgoing_headers import trace_context
+from projectionist.outbox.providers.outgoing_headers import context_headers
 from projectionist.outbox.providers.profiles import STANDARD_WEBHOOKS
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.secret_ref import SecretRef
@@ -102,7 +102,7 @@ class Webhook(Provider):
             ("webhook-timestamp", str(moment)),
             ("webhook-signature", signer.signature(request.key, moment, request.wire)),
             *FIXED_HEADERS,
-            *trace_context(request),
+            *context_headers(request),
         ]
         result = await self._transport.exchange("POST", url, headers, request.wire, request)
         if isinstance(result, Reply):

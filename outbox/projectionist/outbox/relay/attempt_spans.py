@@ -11,7 +11,7 @@ import msgspec
 from opentelemetry.trace import Span, SpanKind
 
 from projectionist.core import cloudevents
-from projectionist.core.telemetry import instruments, metrics, names, tracing
+from projectionist.core.telemetry import baggage, instruments, metrics, names, tracing
 from projectionist.outbox.providers.reply import Outcome
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def _span(leased: LeasedIntent, operation: str, kind: SpanKind, provider: Provid
     if not tracing.is_sampled(parent):
         return None
     attributes: tracing.Given = {
+        **baggage.attributes(baggage.of_text(request.baggage)),
         names.SYSTEM: provider.system,
         names.OPERATION: operation,
         names.OPERATION_TYPE: names.SEND,

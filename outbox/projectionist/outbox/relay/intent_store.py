@@ -350,6 +350,7 @@ def _request(row: Row, provider: str, timeout_s: float, not_after: float) -> Req
         created=row["created"],
         traceparent=traceparent,
         tracestate=tracestate,
+        baggage=row["baggage"],
         mark=row["mark"],
         timeout_s=timeout_s,
         not_after=not_after,

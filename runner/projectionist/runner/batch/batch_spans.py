@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 from opentelemetry.trace import Span, SpanContext, SpanKind
 
-from projectionist.core.telemetry import names, server_attributes, tracing
+from projectionist.core.telemetry import baggage, names, tracing
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Telemetry
@@ -73,13 +74,24 @@ class BatchTracer:
     def _chosen(self, delivery: Delivery) -> bool:
         return self._below > 0 and int.from_bytes(delivery.hash[:4], "big") < self._below
 
+    def _members(self, delivery: Delivery) -> baggage.Members:
+        if not self._baggage:
+            return {}
+        if delivery.arrival is not None:
+            return baggage.of_headers(delivery.arrival.head, self._baggage)
+        kept = baggage.of_text(delivery.baggage)
+        return {key: value for key, value in kept.items() if key in self._baggage}
+
+    def keep_baggage(self, *deliveries: Iterable[Delivery]) -> None:
+        """Write down what is allowed of the baggage of events that are parked or ask for intents."""
+        if self._baggage:
+            for delivery in chain(*deliveries):
+                delivery.baggage = baggage.written(self._members(delivery))
+
     def begin(
         self, delivery: Delivery, start_ns: int, received: SpanContext | None, at: tracing.Attributes
     ) -> Span:
         """The span under which an event is processed."""
-        carried: tracing.Given = {}
-        if self._baggage and delivery.arrival is not None:
-            carried = server_attributes.baggage(delivery.arrival.head, self._baggage)
         parent: SpanContext | None = None
         links = [received] if received is not None else []
         if delivery.traceparent is not None:
@@ -93,7 +105,7 @@ class BatchTracer:
             SpanKind.CONSUMER,
             parent,
             {
-                **carried,
+                **baggage.attributes(self._members(delivery)),
                 **at,
                 names.OPERATION: names.PROCESS,
                 names.OPERATION_TYPE: names.PROCESS,

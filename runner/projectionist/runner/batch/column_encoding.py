@@ -64,6 +64,7 @@ PARKED = attrgetter(
     "failed.error_class",
     "failed.error",
     "failed.stack",
+    "delivery.baggage",
 )
 MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq", "finding")
 _MOVED_ALIKE = 2

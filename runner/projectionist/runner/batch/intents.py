@@ -94,6 +94,7 @@ def stage_intents(
                 traceparent=delivery.traceparent,
                 tracestate=delivery.tracestate,
                 seq=delivery.seq,
+                baggage=delivery.baggage,
             )
         )
         writes.count(delivery, "intents")

@@ -85,6 +85,7 @@ class ParkedDecoder:
             causation=row["causation"],
             traceparent=row["traceparent"],
             tracestate=row["tracestate"],
+            baggage=row["baggage"],
             incarnation=row["incarnation"],
             parked=True,
             attempts=row["attempts"],

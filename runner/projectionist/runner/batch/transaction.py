@@ -334,6 +334,8 @@ class Transaction:
     async def _write(self, folded: FoldedBatch, spans: BatchSpans | None) -> None:
         """Everything the batch decided."""
         await self.model.write(folded)
+        waiting, asking = (p.delivery for p in self.writes.parked), (d for d, _ in folded.intents)
+        self.context.tracer.keep_baggage(waiting, asking)
         writer = BatchWriter(
             self.store,
             self.consumer,

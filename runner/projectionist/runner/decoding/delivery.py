@@ -54,6 +54,8 @@ class Delivery(msgspec.Struct, gc=False):
     budget: int | None = None
     discarded: bool = False
     """Decided against while it waited: it is stepped over."""
+    baggage: str | None = None
+    """What is allowed of its baggage, where that is kept: an arrival has all of it in its headers."""
     released: datetime | None = None
     """It is to come out of quarantine, perhaps with corrected headers or bytes: when somebody asked for that."""
 

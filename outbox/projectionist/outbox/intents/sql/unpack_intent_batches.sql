@@ -20,19 +20,19 @@ staged as materialized (
         jsonb_array_elements_text(t.encoded -> 'destination'), jsonb_array_elements_text(t.encoded -> 'ordering'),
         jsonb_array_elements_text(t.encoded -> 'on_dead'), jsonb_array_elements_text(t.encoded -> 'body'),
         jsonb_array_elements_text(t.encoded -> 'traceparent'), jsonb_array_elements_text(t.encoded -> 'tracestate'),
-        jsonb_array_elements_text(t.encoded -> 'seq')
+        jsonb_array_elements_text(t.encoded -> 'seq'), jsonb_array_elements_text(t.encoded -> 'baggage')
     ) with ordinality as w (
         key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body,
-        traceparent, tracestate, seq, place
+        traceparent, tracestate, seq, baggage, place
     )
 ),
 written as (
     insert into {schema}.intents (
         consumer, key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body, hash,
-        traceparent, tracestate, created
+        traceparent, tracestate, baggage, created
     )
     select consumer, key, source, id, aggregate, version::bigint, slot, class, provider, destination, ordering, on_dead,
-        convert_to(body, 'UTF8'), hash, traceparent, tracestate, created
+        convert_to(body, 'UTF8'), hash, traceparent, tracestate, baggage, created
     from staged
     order by batch, place
     on conflict (key) do nothing

@@ -2,20 +2,22 @@
 insert into {schema}.parked (
     consumer, incarnation, source, id, cause, aggregate, version, ordered, seq, subject, type, event_schema, event_time,
     correlation, causation, traceparent, tracestate, hash, data, problem, attempts, budget, due,
-    error_class, error, stack, code, first_failed, last_failed
+    error_class, error, stack, baggage, code, first_failed, last_failed
 )
 select $1, $2, source, id, cause, aggregate, version, ordered, seq, subject, type, event_schema, event_time,
     correlation, causation, traceparent, tracestate, hash, data, problem, attempts, budget,
-    clock_timestamp() + delay * interval '1 second', error_class, error, stack, case when error is not null then $27::bytea end,
+    clock_timestamp() + delay * interval '1 second', error_class, error, stack, baggage,
+    case when error is not null then $28::bytea end,
     case when error is not null then clock_timestamp() end, case when error is not null then clock_timestamp() end
 from unnest(
     $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::boolean[], $9::bigint[], $10::text[], $11::text[],
     $12::integer[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::bytea[], $19::bytea[],
-    $20::text[], $21::integer[], $22::integer[], $23::float8[], $24::text[], $25::text[], $26::text[]
+    $20::text[], $21::integer[], $22::integer[], $23::float8[], $24::text[], $25::text[], $26::text[],
+    $27::text[]
 ) as fresh (
     source, id, cause, aggregate, version, ordered, seq, subject, type, event_schema, event_time,
     correlation, causation, traceparent, tracestate, hash, data, problem, attempts, budget, delay,
-    error_class, error, stack
+    error_class, error, stack, baggage
 )
 on conflict do nothing
 returning source, id
