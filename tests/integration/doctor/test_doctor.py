@@ -190,7 +190,7 @@ BROKEN = {
     "failed head": (failed_event, "Orders: stuck", "projectionist parked list --consumer Orders"),
     "unreadable": (unreadable_event, "Orders: readable", "Mend the producer"),
     "migrations": (
-        tables("delete from {s}.migrations where number >= 8"),
+        tables("delete from {s}.migrations where number = (select max(number) from {s}.migrations)"),
         "postgres: migrations",
         "projectionist migrate",
     ),
