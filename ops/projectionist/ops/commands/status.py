@@ -285,7 +285,7 @@ def _tables(schema: str, pending: list[str]) -> PartStatus:
 
 
 async def _observer(connection: Connection, settings: Settings) -> list[PartStatus]:
-    """Whether an observer runs, where metrics go somewhere; the doctor says what to do about it."""
+    """Return the line about a missing observer, where metrics go somewhere; the doctor says what to do about it."""
     from projectionist.ops.doctor import observer
 
     if settings.telemetry.metrics == "none":

@@ -1,4 +1,4 @@
-"""Whether `projectionist observe` runs: without it alerts about lag, backlog, gaps and old intents have no series."""
+"""Checks that `projectionist observe` runs: alerts about lag, backlog, gaps and old intents need its series."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START = "Run one `projectionist observe` beside runners and relays"
 
 
 class Observed(StrEnum):
-    """Who tells where consumers and the outbox stand."""
+    """The processes that tell where consumers and the outbox stand."""
 
     RUNS = "runs"
     MISSING = "missing"
@@ -42,7 +42,7 @@ async def look(connection: Connection, settings: Settings, silent_s: float) -> O
 
 
 def checks(found: Observed, telemetry: Telemetry) -> Iterator[Check]:
-    """What that means under these settings. Pure.
+    """Check what that means under these settings. Pure.
 
     Where metrics go nowhere there is nobody to observe for: a database to develop with needs none.
     """
