@@ -42,7 +42,7 @@ _UNDECIDED = Decisions(set(), set(), {}, {})
 
 
 def examples(*, few: int, many: int) -> settings:
-    """How many of them are tried."""
+    """Set how many examples are tried."""
     return settings(
         max_examples=many if MANY else few,
         deadline=None,

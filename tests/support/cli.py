@@ -24,17 +24,17 @@ class Cli:
         return await run_projectionist(*words, cwd=self.folder, **self._env)
 
     async def done(self, *words: str) -> str:
-        """What a command that has to work says."""
+        """Run a command that has to work, and return what it says."""
         ended = await self.run(*words)
         assert ended.code in (0, 3), f"{words}: {ended.code}\n{ended.out}{ended.err}"
         return ended.out
 
     async def seen(self, *words: str) -> Any:
-        """What a command shows to a program."""
+        """Run a command, and return what it shows to a program."""
         return msgspec.json.decode(await self.done(*words, "--json"))
 
     async def refused(self, *words: str) -> str:
-        """Why a command is refused."""
+        """Run a command that has to be refused, and return why."""
         ended = await self.run(*words)
         assert ended.code in (1, 2), f"{words}: {ended.code}\n{ended.out}{ended.err}"
         assert ended.err.startswith("error: "), ended.err

@@ -275,7 +275,7 @@ class ConsumerHarness:
                 await unpack_all(connection, Statements("projectionist.outbox", SCHEMA))
 
     async def failed_tries(self) -> int:
-        """How many tries of an event have failed, over all consumers."""
+        """Return how many tries of an event have failed, over all consumers."""
         return int(
             await self.value("select coalesce(sum(n), 0)::int from {s}.counters where outcome = 'failed'")
         )
@@ -306,7 +306,7 @@ class ConsumerHarness:
         return dict(rows)
 
     async def head(self, cls: type, aggregate: str) -> tuple[int, str, int]:
-        """Where an aggregate (`type/id`) stands: version, head, parked."""
+        """Return where an aggregate (`type/id`) stands: version, head, parked."""
         rows = await self.fetch(
             "select p.version, p.head, p.parked from {s}.positions p join {s}.consumers c on c.number = p.consumer"
             " where c.name = $1 and p.aggregate = $2",
@@ -317,7 +317,7 @@ class ConsumerHarness:
 
     @asynccontextmanager
     async def acks(self, cls: type) -> AsyncIterator[list[tuple[int, int]]]:
-        """What processes answer to deliveries, as it comes: acked (stream sequence, number of the delivery)."""
+        """Collect what processes answer to deliveries: acked (stream sequence, number of the delivery)."""
         seen: list[tuple[int, int]] = []
 
         async def note(message: Msg) -> None:
@@ -370,7 +370,7 @@ class ConsumerHarness:
         return ours
 
     async def assert_sound(self) -> None:
-        """What holds whenever no batch is open, whatever has happened: the `live` fixture ends with it."""
+        """Assert what holds whenever no batch is open, whatever has happened: the `live` fixture ends with it."""
         if self.tampered:
             return
         for name, durable in await self.fetch("select name, durable from {s}.consumers"):

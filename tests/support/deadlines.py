@@ -105,7 +105,7 @@ def _seconds(item: pytest.Item) -> float:
 
 
 def _tell(errors: TextIO) -> None:
-    """What every thread does, and what every task waits for."""
+    """Print what every thread does, and what every task waits for."""
     faulthandler.dump_traceback(errors)
     try:
         tasks = asyncio.all_tasks()

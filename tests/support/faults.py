@@ -73,7 +73,7 @@ class Faults:
         self._standing.clear()
 
     def name_of(self, text: str) -> str:
-        """What a statement is called here; what is none of ours, by its first word."""
+        """Name a statement as it is called here; what is none of ours, by its first word."""
         if (name := self._names.get(text)) is not None:
             return name
         word = text.split(None, 1)[0].rstrip(";").lower() if text.strip() else ""
@@ -179,7 +179,7 @@ class _Statements:
 
 
 def _instead(fault: Fault) -> bytes:
-    """What is sent in place of a statement. A COMMIT that fails has ended its transaction."""
+    """Return what is sent in place of a statement. A COMMIT that fails has ended its transaction."""
     text = f"do $$ begin raise exception '{_TEXT}' using errcode = '{fault.state}'; end $$"
     if fault.ends:
         text = "select pg_terminate_backend(pg_backend_pid())"

@@ -50,7 +50,7 @@ async def live(servers: Servers, database: str, stream: Stream) -> AsyncIterator
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """What the runner has logged at INFO and above, as it grows."""
+    """Collect what the runner has logged at INFO and above, as it grows."""
     lines: list[str] = []
 
     class Keep(logging.Handler):

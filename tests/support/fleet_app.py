@@ -20,7 +20,7 @@ APP = "tests.support.fleet_app:app"
 
 
 def release(live: ConsumerHarness, name: str, **settings: str) -> Mapping[str, str]:
-    """What a process of this release needs to know."""
+    """Return what a process of this release needs to know."""
     return {
         **environment(live, run__heartbeat_s="0.2", **settings),
         "FLEET_STREAM": live.stream.name,

@@ -84,7 +84,7 @@ class MailServer:
         return await self._instead("DATA", server) or "250 2.0.0 Ok: queued as 4XyZ1"
 
     async def ask(self, server: SMTP) -> bool:
-        """Whether the server goes on to take a message."""
+        """Return whether the server goes on to take a message."""
         answer = await self._instead("ASKED", server)
         if answer is not None:
             await server.push(answer)

@@ -58,7 +58,7 @@ class Onlooker(msgspec.Struct):
 
 
 def made_to_wait(wait: Wait, stalls: Sequence[Wait]) -> float:
-    """What is left of a wait without the time in which the twin was kept waiting too. Pure."""
+    """Return what is left of a wait without the time in which the twin was kept waiting too. Pure."""
     beside = sum(max(0.0, min(wait.ended, one.ended) - max(wait.began, one.began)) for one in stalls)
     return wait.ended - wait.began - beside
 

@@ -36,7 +36,7 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> Any:
-        """What became of it, where it says."""
+        """Return what became of it, where it says."""
         return self.attributes.get("projectionist.outcome")
 
 

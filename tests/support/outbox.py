@@ -170,7 +170,7 @@ class Outbox:
         return str((await self.row(key))["state"])
 
     async def states(self) -> Counter[str]:
-        """How many are in which state."""
+        """Return how many are in which state."""
         rows = await self.connection.fetch(
             "select coalesce(o.state, i.state) as state "
             "from projectionist.intents i left join projectionist.outbox o on o.seq = i.seq"

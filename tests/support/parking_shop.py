@@ -18,7 +18,7 @@ STREAM = Stream(os.environ.get("HELD_STREAM", "UNNAMED"))
 
 
 def meet(text: str) -> None:
-    """What no exception tells."""
+    """End the process or hang, as the text says: what no exception tells."""
     if text == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     while text == "hang":

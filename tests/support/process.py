@@ -44,17 +44,17 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is over."""
+        """Return whether it is over."""
         return self._process.returncode is not None
 
     @property
     def out(self) -> str:
-        """What it has written to its standard output so far."""
+        """Return what it has written to its standard output so far."""
         return _text(self._out)
 
     @property
     def err(self) -> str:
-        """What it has written to its standard error so far."""
+        """Return what it has written to its standard error so far."""
         return _text(self._err)
 
     async def heard(self, name: str, count: int = 1, seconds: float = HANG_S) -> None:

@@ -196,7 +196,7 @@ class RebuildHarness:
 
 @contextmanager
 def dying(point: str) -> Iterator[None]:
-    """What is done inside dies where it announces `point`."""
+    """Have what is done inside die where it announces `point`."""
 
     def die(name: str) -> None:
         if name == point:

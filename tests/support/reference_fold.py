@@ -68,7 +68,7 @@ async def facts(harness: ConsumerHarness) -> list[Fact]:
 
 
 async def decisions(harness: ConsumerHarness, consumer: str) -> Decisions:
-    """What was decided about a consumer's events, by its name."""
+    """Return what was decided about a consumer's events, by its name."""
     made = Decisions(set(), set(), {}, {})
     rows = await harness.fetch(
         "select kind, aggregate, version, coalesce(upto, version), source, id, data from {s}.decisions"
@@ -129,7 +129,7 @@ def reckon(stream: Iterable[Fact], decided: Decisions, poison: Collection[str] =
 
 
 def _by_version(stream: Iterable[Fact], decided: Decisions) -> Mapping[str, dict[int, Fact]]:
-    """Who holds each version: of one identity the first message, of two identities the recorded winner."""
+    """Map each version to who holds it: of one identity the first message, of two the recorded winner."""
     seen: set[tuple[str, str]] = set()
     held: defaultdict[str, dict[int, Fact]] = defaultdict(dict)
     for fact in sorted(stream):

@@ -75,7 +75,7 @@ async def purge(
 
 
 def went(report: PurgeReport) -> dict[str, int]:
-    """How many rows went, by table."""
+    """Return how many rows went, by table."""
     counted: dict[str, int] = {}
     for one in report.went:
         counted[one.table] = counted.get(one.table, 0) + one.rows

@@ -47,7 +47,7 @@ async def hand_over(harness: ConsumerHarness, role: str) -> None:
 
 @asynccontextmanager
 async def as_plain(harness: ConsumerHarness, role: str = RUNNER) -> AsyncIterator[None]:
-    """What migrates, runs, rebuilds and verifies works as a new role, which has our schema and no further right."""
+    """Have what migrates, runs, rebuilds and verifies work as a new role with our schema and no further right."""
     before = harness.settings
     async with plain(harness, role) as ours:
         await hand_over(harness, role)

@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 async def get(port: int, path: str, method: str = "GET", version: str = "1.1") -> Answer:
-    """What the listener says; status 0 where nobody listens."""
+    """Return what the listener says; status 0 where nobody listens."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:

@@ -15,7 +15,7 @@ APP = "tests.support.shop_app:app"
 
 
 def environment(live: ConsumerHarness, *, poison: str = "", **settings: str) -> Mapping[str, str]:
-    """What a process needs to know to run the app on the harness's servers; `settings` go by their names in it."""
+    """Return what a process needs to run the app on the harness's servers; `settings` go by their names in it."""
     return {
         "LAB_STREAM": live.stream.name,
         "LAB_POISON": poison,

@@ -26,7 +26,7 @@ class Kept:
 
 
 def attributes(span: ReadableSpan) -> dict[str, object]:
-    """What a span says."""
+    """Return what a span says."""
     return dict(span.attributes or {})
 
 

@@ -26,7 +26,7 @@ class Standby:
         self._port = port
 
     def url(self, primary: str) -> str:
-        """Where the database of this URL is found on the standby."""
+        """Return where the database of this URL is found on the standby."""
         parts = urlsplit(primary)
         netloc = f"{parts.netloc.rpartition('@')[0]}@{processes.HOST}:{self._port}"
         return parts._replace(netloc=netloc).geturl()

@@ -114,7 +114,7 @@ class StubProvider:
         self.server.close()
 
     def plan(self, *steps: Step) -> None:
-        """What the next requests meet; afterwards everything works again."""
+        """Set what the next requests meet; afterwards everything works again."""
         self.script.extend(steps)
 
     def url(self, path: str = "/v1/charges", host: str = "127.0.0.1") -> str:
@@ -122,7 +122,7 @@ class StubProvider:
         return f"{self.scheme}://{host}:{self.port}{path}"
 
     def execute(self, seen: Seen, status: int = 200, result: object = None) -> tuple[int, object, bool]:
-        """What an idempotent provider does: the first result of a key is the result of all later ones."""
+        """Answer as an idempotent provider does: the first result of a key is the result of all later ones."""
         if seen.key in self.busy:
             return *self.dialect.in_flight, False
         known = self.results.get(seen.key)

@@ -17,7 +17,7 @@ HANG_S = 60.0
 
 
 async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = HANG_S) -> Value:
-    """What `probe` answers once that is true; an AssertionError inside it also means "not yet"."""
+    """Wait for what `probe` answers once that is true; an AssertionError inside it also means "not yet"."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
     while True:
@@ -38,7 +38,7 @@ async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = HAN
 
 
 async def cancelled(*tasks: asyncio.Task[Value]) -> list[Value | BaseException]:
-    """How these tasks ended, which are cancelled until they have.
+    """Cancel these tasks until they have ended, and return how.
 
     Once is not enough: `asyncio.wait_for` before Python 3.12 loses a cancellation where its result has just come,
     which is often on a slow machine.

@@ -43,7 +43,7 @@ async def migrate(connection: Connection, schema: str) -> list[Migration]:
 
 
 def script(migration: Migration, schema: str) -> str:
-    """What `migrate` does for one migration, as text for `psql`: whoever runs it by hand need not migrate."""
+    """Return what `migrate` does for one migration, as text for `psql`: by hand one need not migrate."""
     statements = Statements(PACKAGE, schema)
     record = statements["record"]
     for number, value in enumerate(_row(migration), 1):

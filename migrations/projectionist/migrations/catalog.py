@@ -54,7 +54,7 @@ def released(schema: str) -> list[Migration]:
 
 
 def pending(known: Sequence[Migration], applied: Sequence[AppliedMigration]) -> list[Migration]:
-    """What `known` holds beyond `applied`, or a MigrationError where the two contradict each other."""
+    """Return what `known` holds beyond `applied`; raise MigrationError where the two contradict each other."""
     if len(applied) > len(known):
         newest = applied[-1]
         raise MigrationError(

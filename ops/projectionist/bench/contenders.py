@@ -38,11 +38,11 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def app(self) -> str:
-        """Whose tables it needs."""
+        """Return whose tables it needs."""
         return self.arguments[-1] if self.arguments[:-1] == PRODUCT[:-1] else "plain"
 
     def messages(self, load: Load) -> int:
-        """How many messages of the load it gets."""
+        """Return how many messages of the load it gets."""
         least = max(PEER_LEAST, load.messages // self.share)
         return load.messages if self.share == 1 else min(load.messages, least)
 

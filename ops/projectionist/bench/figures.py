@@ -41,7 +41,7 @@ USED = ("CPU", "PostgreSQL", "NATS", "WAL KB"), ("ms/1,000", "ms/1,000", "ms/1,0
 
 
 def used(costs: dict[str, Any]) -> tuple[str, str, str, str]:
-    """What `costs_of` says about processors and WAL, in a table."""
+    """Return what `costs_of` says about processors and WAL, in a table."""
     wal = costs["wal_bytes_per_1000"]
     return (
         shown(costs["cpu_ms_per_1000"]),

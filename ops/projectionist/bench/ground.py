@@ -47,12 +47,12 @@ class Ground:
         self.stream = stream
 
     def subject(self, message: LoadMessage) -> str:
-        """Where a message goes."""
+        """Return where a message goes."""
         return f"{self.stream}.order.{message.order}"
 
     @property
     def told_subjects(self) -> str:
-        """Where the relays of a benchmark publish."""
+        """Return where the relays of a benchmark publish."""
         return f"{self.stream}.told.*"
 
     async def publish(self, load: Load) -> None:

@@ -41,7 +41,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> int:
-        """How many messages there are, the duplicates with them."""
+        """Return how many messages there are, the duplicates with them."""
         again = len(range(0, self.events, _every(self.duplicates))) if self.duplicates else 0
         return self.events + again
 

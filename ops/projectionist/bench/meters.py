@@ -33,7 +33,7 @@ class Used(msgspec.Struct, frozen=True):
     wal_bytes: int
 
     def since(self, before: Used) -> Used:
-        """What was used after `before` was read."""
+        """Return what was used after `before` was read."""
         return Used(
             _less(self.postgres_cpu_s, before.postgres_cpu_s),
             _less(self.nats_cpu_s, before.nats_cpu_s),

@@ -104,7 +104,7 @@ async def rebuild(ground: Ground, load: Load, repeats: int, tell: Callable[[str]
 async def _beside(
     ground: Ground, scene: Scene, load: Load, repeats: int, tell: Callable[[str], None]
 ) -> list[float]:
-    """What is left to a live consumer of other events while this read model is rebuilt, again and again."""
+    """Measure what is left to a live consumer of other events while this read model is rebuilt, again and again."""
     part, _ = contenders(ground.settings.nats, past=0)
     fewer = msgspec.structs.replace(
         load, events=max(1, load.events // LIVE_SHARE), aggregates=max(1, load.aggregates // LIVE_SHARE)

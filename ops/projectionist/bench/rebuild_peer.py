@@ -68,7 +68,7 @@ class Orders(Projection[PeerView]):
 
     @singledispatchmethod
     def process_event(self, domain_event: Any, tracking: Tracking) -> None:
-        """What is no event of an order."""
+        """Ignore what is no event of an order."""
 
     @process_event.register
     def _(self, domain_event: PeerOrder.Placed, tracking: Tracking) -> None:  # type: ignore[name-defined] # made by @event
@@ -89,7 +89,7 @@ class Orders(Projection[PeerView]):
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """How it is told where its database is."""
+    """Return how it is told where its database is."""
     assert settings.postgres.url is not None
     url = urlsplit(settings.postgres.url.reveal())
     return {

@@ -43,7 +43,7 @@ async def work(settings: Settings) -> None:
 
     @queue.entrypoint("nothing")
     async def nothing(job: Job) -> None:
-        """What the job does."""
+        """Do what the job does: nothing."""
 
     began = time.perf_counter()
     await queue.qm.run(batch_size=BATCH, mode=QueueExecutionMode.drain)

@@ -106,7 +106,7 @@ def _lines(rounds: Rounds, base: str, ratios_of: Callable[[str], Sequence[float]
 
 
 async def about(ground: Ground, servers: str, sync: str) -> dict[str, Any]:
-    """Where and with what it was measured."""
+    """Say where and with what it was measured."""
     facts = await ground.connection.fetch(Statements("projectionist.bench", "projectionist")["facts"])
     postgres = {row["name"]: row["value"] for row in facts}
     nats = ground.client.connected_server_version

@@ -41,7 +41,7 @@ def told() -> Scene:
 
 
 def environment(settings: Settings, scene: Scene) -> dict[str, str]:
-    """What a process needs to play in the scene, whatever settings are about where it is started."""
+    """Return what a process needs to play in the scene, whatever settings are about where it is started."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PROJECTIONIST_")}
     places = msgspec.structs.replace(settings.postgres, schema=scene.schema), settings.nats
     told = dict(

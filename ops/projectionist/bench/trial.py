@@ -96,7 +96,7 @@ async def caught_up(child: Child, scene: Scene, client: Client) -> None:
 async def _watched(
     child: Child, scene: Scene, client: Client, messages: int, stored: int
 ) -> tuple[int, float]:
-    """How many messages it had acked on each durable when they were enough, and the seconds until the last of them."""
+    """Return how many messages it had acked on each durable when they were enough, and the seconds until the last."""
     best, deadline = -1, time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         child.check()

@@ -61,7 +61,7 @@ def longest(policy: BreakerPolicy) -> float:
 
 
 def admit(circuit: Circuit, policy: BreakerPolicy, now: float) -> tuple[Admission, Circuit]:
-    """How many may be tried at `now`, and the circuit to store before trying.
+    """Return how many may be tried at `now`, and the circuit to store before trying.
 
     ONE is given to a single caller: the circuit it returns is HALF_OPEN, and only who stores it may probe.
     """

@@ -37,7 +37,7 @@ class Gate:
 
     @property
     def closed(self) -> bool:
-        """Whether the last thing known is that it failed."""
+        """Return whether the last thing known is that it failed."""
         return self._closed_at is not None
 
     async def wait_turn(self) -> None:
@@ -75,7 +75,7 @@ class Gate:
             self._opened = anyio.Event()
 
     async def attempt(self, make: Callable[[], Awaitable[T]]) -> T:
-        """What `make` returns, when it is our turn; how it ends counts for all."""
+        """Return what `make` returns, when it is our turn; how it ends counts for all."""
         await self.wait_turn()
         try:
             made = await make()
@@ -86,7 +86,7 @@ class Gate:
         return made
 
     async def until(self, make: Callable[[], Awaitable[T]], passing: Callable[[Exception], bool]) -> T:
-        """What `make` returns, tried for as long as what it raises is `passing`; anything else goes up."""
+        """Return what `make` returns, tried for as long as what it raises is `passing`; anything else goes up."""
         while True:
             await self.wait_turn()
             try:

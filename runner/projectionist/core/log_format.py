@@ -34,7 +34,7 @@ AWAY_S = 300.0
 
 
 def facts(*, traceparent: str | None = None, **given: Any) -> dict[str, Any]:
-    """What a line is about, for `extra`: names of `FACTS`; the trace is that of a checked `traceparent`."""
+    """Return what a line is about, for `extra`: names of `FACTS`; the trace is that of a checked `traceparent`."""
     found = {name: value for name, value in given.items() if value is not None}
     if traceparent is not None:
         found["trace_id"] = traceparent[3:35]
@@ -84,7 +84,7 @@ class RateLimitFilter(logging.Filter):
         self._kept: dict[tuple[str, str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is written."""
+        """Return whether it is written."""
         found = _facts(record)
         if "kind" not in found and not self._every:
             return True

@@ -17,7 +17,7 @@ _SHOWN = 100
 
 
 def is_printable(text: str, most: int) -> bool:
-    """Whether `text` can be printed, and has at most so many bytes as UTF-8.
+    """Return whether `text` can be printed, and has at most so many bytes as UTF-8.
 
     Control and format characters, line breaks, half surrogate pairs, private and unassigned code points cannot be.
     """
@@ -27,7 +27,7 @@ def is_printable(text: str, most: int) -> bool:
 
 
 def flaw(text: str, most: int) -> str | None:
-    """Why `text` does not fit, for people, with its beginning in ASCII; None if it does."""
+    """Return why `text` does not fit, for people, with its beginning in ASCII; None if it does."""
     if is_printable(text, most):
         return None
     shown = f"{text[:_SHOWN]!a}"

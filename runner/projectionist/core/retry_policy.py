@@ -57,7 +57,7 @@ def wait(policy: RetryPolicy, attempt: int, *, chance: float, asked_s: float | N
 
 
 def exhausted(policy: RetryPolicy, attempt: int) -> bool:
-    """Whether attempt number `attempt` was the last one the policy allows."""
+    """Return whether attempt number `attempt` was the last one the policy allows."""
     return attempt >= policy.attempts
 
 

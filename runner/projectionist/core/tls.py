@@ -32,7 +32,7 @@ def context(section: Encrypted, hosts: Iterable[str], *, name: str) -> ssl.SSLCo
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` can only be this machine: a socket's folder, `localhost` or a loopback address."""
+    """Return whether `host` can only be this machine: a socket's folder, `localhost` or a loopback address."""
     if host.startswith("/") or host == "localhost":
         return True
     try:

@@ -14,12 +14,12 @@ class StrayCancellation(RuntimeError):
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether what came out of a call that awaits nothing is meant for this process, and so is not to be answered."""
+    """Return whether what a call that awaits nothing has raised is meant for this process, not to be answered."""
     return isinstance(error, KeyboardInterrupt)
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Whether it ends the task that runs now, or the process, and so is not to be answered.
+    """Return whether it ends the task that runs now, or the process, and so is not to be answered.
 
     A cancellation also comes out of awaiting something else that was cancelled: a task of a handler's own, a request
     whose connection is gone. Nobody has asked this task to end then. Raised by a handler, GeneratorExit is an error as

@@ -37,7 +37,7 @@ class BrokerRefused(BrokerUnreachable):
 
 
 def is_away(error: Exception) -> bool:
-    """Whether time may mend it."""
+    """Return whether time may mend it."""
     return isinstance(error, BrokerUnreachable) and not isinstance(error, BrokerRefused)
 
 

@@ -43,7 +43,7 @@ class Arrival(msgspec.Struct, gc=False):
 
 
 def weight(arrival: Arrival) -> int:
-    """How many bytes an arrival counts for: what a sink was told at its end must come off again when it goes."""
+    """Return how many bytes an arrival counts for: what a sink was told at its end must come off again when it goes."""
     return len(arrival.data) + len(arrival.head or b"") + 2
 
 
@@ -51,7 +51,7 @@ class Sink(Protocol):
     """Takes what arrives on one subscription, on the event loop, without waiting. It must not raise."""
 
     def begin(self) -> tuple[list[Arrival], float]:
-        """Where to append the arrivals of this read, and the time to stamp them with."""
+        """Return where to append the arrivals of this read, and the time to stamp them with."""
 
     def status(self, subject: str, head: bytes) -> None:
         """JetStream says something about a pull request."""

@@ -35,7 +35,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def mapped(subject: str, src: str, dest: str) -> str:
-    """What a transform from `src` to `dest` makes of a subject that matches `src`, wildcards kept.
+    """Return what a transform from `src` to `dest` makes of a subject that matches `src`, wildcards kept.
 
     A token that cannot be told (a partition, a part of a token) becomes `*`; from one that may become several on, it
     is `>`. `subject` may be a pattern that `src` covers.

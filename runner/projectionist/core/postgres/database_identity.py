@@ -89,7 +89,7 @@ def likeness(home: Place, here: Place) -> Likeness:
 
 
 async def owner(connection: Connection, schema: str) -> Owner:
-    """Who this database is; raises DatabaseCopied if it is a copy of the one that its schema was at home in."""
+    """Return who this database is; raises DatabaseCopied if it is a copy of the one that its schema was at home in."""
     sql = Statements("projectionist.core", schema)
     here = await place(connection, sql)
     for _ in range(TIMES):
@@ -129,13 +129,13 @@ async def move(connection: Connection, found: Owner, here: Place, *, follow: boo
 
 
 async def recorded(connection: Connection, schema: str) -> Owner | None:
-    """What the schema says of its home, wherever it is; None before anybody ran on it."""
+    """Return what the schema says of its home, wherever it is; None before anybody ran on it."""
     row = await connection.fetchrow(Statements("projectionist.core", schema)["select_owner"])
     return None if row is None else _owner(schema, row)
 
 
 async def place(connection: Connection, sql: Statements) -> Place | None:
-    """Which database this is; None while it takes no writes."""
+    """Return which database this is; None while it takes no writes."""
     row = await connection.fetchrow(sql["select_database_identity"])
     assert row is not None, "one row, always"
     if row["timeline"] is None:

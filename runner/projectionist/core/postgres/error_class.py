@@ -66,7 +66,7 @@ class ErrorClass(StrEnum):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the connection or the server is to blame, not the statement: time mends it."""
+    """Return whether the connection or the server is to blame, not the statement: time mends it."""
     match error:
         case asyncpg.InvalidCachedStatementError():
             return True
@@ -84,7 +84,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_severed(error: BaseException) -> bool:
-    """Whether the session has ended with this error."""
+    """Return whether the session has ended with this error."""
     match error:
         case asyncpg.PostgresError(sqlstate=str() as state):
             return state.startswith(_SEVERED)
@@ -93,7 +93,7 @@ def is_severed(error: BaseException) -> bool:
 
 
 def classify(error: BaseException) -> ErrorClass:
-    """What an error of one of our own statements looks like."""
+    """Return what an error of one of our own statements looks like."""
     if is_transient(error):
         return ErrorClass.INFRASTRUCTURE
     match error:

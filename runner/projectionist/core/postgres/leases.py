@@ -25,7 +25,7 @@ class Lease(msgspec.Struct, frozen=True):
     trusted_until: float
 
     def trusted(self) -> bool:
-        """Whether the holder may still act on it; False some time before the database would say so."""
+        """Return whether the holder may still act on it; False some time before the database would say so."""
         return clock.now() < self.trusted_until
 
 

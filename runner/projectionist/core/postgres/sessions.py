@@ -99,7 +99,7 @@ class ServerSession(_Plain):
 
 
 def is_pooled(connection: Connection) -> bool:
-    """Whether a pooler stands between: the session that answers is not the one that was greeted."""
+    """Return whether a pooler stands between: the session that answers is not the one that was greeted."""
     return isinstance(connection, ServerSession) and connection.greeted != connection.get_server_pid()
 
 

@@ -51,7 +51,7 @@ class Url(Secret):
 
     @property
     def scheme(self) -> str:
-        """What stands before `://`, in small letters."""
+        """Return what stands before `://`, in small letters."""
         return self._split().scheme
 
     @property

@@ -194,17 +194,17 @@ class Telemetry(Struct, frozen=True, kw_only=True):
 
     @property
     def metrics(self) -> str:
-        """Where metrics go; an endpoint alone gets them too."""
+        """Return where metrics go; an endpoint alone gets them too."""
         return "otlp" if self.exporter == "none" and self.endpoint else self.exporter
 
     @property
     def listens(self) -> str | None:
-        """Where health and metrics are asked for; Prometheus needs such a place."""
+        """Return where health and metrics are asked for; Prometheus needs such a place."""
         return self.listen or (DEFAULT_LISTEN if self.exporter == "prometheus" else None)
 
     @property
     def watched(self) -> bool:
-        """Whether somebody would notice a backlog that grows, or has said that nobody needs to."""
+        """Return whether somebody would notice a backlog that grows, or has said that nobody needs to."""
         return self.metrics != "none" or self.unwatched == "accepted"
 
 

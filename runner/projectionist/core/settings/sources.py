@@ -56,14 +56,14 @@ class Layers:
                 self._lay(schema, variable, env[variable])
 
     def fall_back(self, section: str, name: str, variable: str, env: Mapping[str, str]) -> None:
-        """Where neither file nor environment sets a key, take it from a variable that is not ours."""
+        """Take a key that neither file nor environment sets from a variable that is not ours."""
         node = self.tree.setdefault(section, {})
         if env.get(variable) and isinstance(node, dict) and name not in node:
             node[name] = Text(env[variable])
             self._origins[section, name] = variable
 
     def origin(self, at: Key) -> str:
-        """Where the value of a key stands, for people."""
+        """Return where the value of a key stands, for people."""
         if at in self._origins:
             return self._origins[at]
         found = [variable for key, variable in self._origins.items() if key[: len(at)] == at]
@@ -205,7 +205,7 @@ def _options(kind: Any) -> Iterator[Any]:
 
 
 def _from_text(kind: Any, text: Text) -> Any:
-    """What a text of the environment means for a field; the items of a list are separated by commas."""
+    """Return what a text of the environment means for a field; the items of a list are separated by commas."""
     options = [*_options(kind)]
     if any(get_origin(one) is Literal and str(text) in get_args(one) for one in options):
         return str(text)
@@ -222,7 +222,7 @@ def _decode(kind: type, value: object) -> object:
 
 
 def _allowed(kind: Any) -> str:
-    """What a field takes, in words."""
+    """Return what a field takes, in words."""
     metas = [meta for one in (kind, *get_args(kind)) for meta in getattr(one, "__metadata__", ())]
     words = [meta.description for meta in metas if meta.description] or [_word(one) for one in _options(kind)]
     lowest = [f", {meta.ge} or more" for meta in metas if meta.ge is not None]

@@ -33,11 +33,11 @@ class Health:
         self.troubles: Callable[[], list[str]] = list
 
     def live(self) -> list[str]:
-        """What speaks against this process: loops that hang. Neither broker nor database can bring that about."""
+        """Return what speaks against this process: loops that hang. Neither broker nor database brings that about."""
         return liveness.late(vital=True)
 
     def ready(self) -> list[str]:
-        """Why no data flows now: a server is away, a loop hangs, or it has not begun."""
+        """Return why no data flows now: a server is away, a loop hangs, or it has not begun."""
         begun = [] if self.started else ["it has not begun yet"]
         return begun + self.live() + liveness.late(vital=False) + self.troubles()
 

@@ -20,7 +20,7 @@ _shown: dict[str, Callable[[], Shown]] = {}
 
 
 def on() -> bool:
-    """Whether anybody listens. Asked once per batch: what is not told is not reckoned either."""
+    """Return whether anybody listens. Asked once per batch: what is not told is not reckoned either."""
     provider = metrics.get_meter_provider()
     return not isinstance(provider, NoOpMeterProvider) and type(provider).__name__ != "_ProxyMeterProvider"
 
@@ -36,28 +36,28 @@ def record(metric: Metric, value: float, attributes: Mapping[str, str] | None = 
 
 
 def show(metric: Metric, values: Shown) -> None:
-    """What an observed metric says from now on, in place of what it said before."""
+    """Set what an observed metric says from now on."""
     ask(metric, lambda: values)
 
 
 def ask(metric: Metric, answer: Callable[[], Shown]) -> None:
-    """Who is asked what an observed metric says, whenever somebody wants to know."""
+    """Register who is asked what an observed metric says, whenever somebody wants to know."""
     _shown[metric.name] = answer
     _instrument(metric)
 
 
 def shown(metric: Metric) -> Shown:
-    """What an observed metric says now."""
+    """Return what an observed metric says now."""
     return _shown.get(metric.name, tuple)()
 
 
 def reachable(**servers: bool) -> Shown:
-    """What `instruments.REACHABLE` says of servers by their names."""
+    """Return what `instruments.REACHABLE` says of servers by their names."""
     return [(float(answers), {names.SERVER: name}) for name, answers in servers.items()]
 
 
 def thresholds(alerts: Struct, who: Mapping[str, str] = {}) -> Shown:
-    """What `instruments.POLICY` says of a section of settings, of a consumer or of the process."""
+    """Return what `instruments.POLICY` says of a section of settings, of a consumer or of the process."""
     values = asdict(alerts)
     return [(float(value), {**who, names.THRESHOLD: name}) for name, value in values.items()]
 

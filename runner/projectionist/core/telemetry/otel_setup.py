@@ -69,7 +69,7 @@ def _end(tracers: TracerProvider | None, numbers: MeterProvider | None) -> None:
 
 
 def _collector(settings: Telemetry) -> str | None:
-    """Where OTLP goes: the setting, else its default where OTLP is asked for."""
+    """Return where OTLP goes: the setting, else its default where OTLP is asked for."""
     found = settings.endpoint
     return (found or "http://localhost:4318").rstrip("/") if found or settings.metrics == "otlp" else None
 

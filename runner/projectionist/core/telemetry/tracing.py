@@ -38,7 +38,7 @@ Attributes = Mapping[str, str | int | bool]
 
 
 def on() -> bool:
-    """Whether anybody listens. Asked once per batch: without a listener no span is made."""
+    """Return whether anybody listens. Asked once per batch: without a listener no span is made."""
     return not isinstance(trace.get_tracer_provider(), ProxyTracerProvider | NoOpTracerProvider)
 
 
@@ -54,7 +54,7 @@ def _tracer_of(provider: TracerProvider) -> Tracer:
 
 
 def is_sampled(traceparent: str) -> bool:
-    """Whether a checked `traceparent` asks for spans: one look at its flags, since every event is asked."""
+    """Return whether a checked `traceparent` asks for spans: one look at its flags, since every event is asked."""
     return traceparent[54] in "13579bdf"
 
 
@@ -81,7 +81,7 @@ def current() -> tuple[str | None, str | None]:
 
 
 def under(context: SpanContext | None) -> Context:
-    """What a span of this parent is started in; without one it begins a trace, whatever goes on around it."""
+    """Return what a span of this parent is started in; without one it begins a trace, whatever goes on around it."""
     return Context() if context is None else trace.set_span_in_context(NonRecordingSpan(context), Context())
 
 

@@ -34,7 +34,7 @@ async def exchange(
 ) -> None:
     """Have the view show `columns` of the table `fresh`, with all that stood around it over `live`.
 
-    `anew`: it has to be dropped and made again, because PostgreSQL cannot replace it. Raises InTheWay.
+    `anew`: it has to be dropped and made again, because PostgreSQL cannot replace it. Raises DependentViews.
     """
     around = await standing(queries, public, live, fresh, anew=anew)
     word = "create view" if live is None else "create or replace view"
