@@ -345,3 +345,16 @@ def test_a_home_is_found_upwards(tmp_path: Path) -> None:
     assert find(below, FILE) == tmp_path / HOME
     (tmp_path / "a" / HOME).mkdir()
     assert find(below, FILE) == tmp_path / "a" / HOME
+
+
+def test_who_runs_no_more_is_waited_for_until_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What dies has no command line any more, a moment before its parent can be told that it has."""
+    command, log = ["sleep", "0.5"], tmp_path / "log"
+    pid = processes.launch(
+        command, log=log, ready=lambda _: True, seconds=HANG_S, identity={}, environment=os.environ
+    )
+    monkeypatch.setattr(processes, "runs", lambda *_: False)
+    processes.end(pid, "sleep", (signal.SIGTERM,), seconds=HANG_S)
+    assert pid not in processes._started

@@ -73,6 +73,8 @@ def end(pid: int, mark: str, signals: Sequence[signal.Signals], seconds: float) 
         until(lambda: not runs(pid, mark), seconds)
     if runs(pid, mark):
         raise EmbeddedError(f"process {pid} does not end", remedy=f"Look at it, then `kill -9 {pid}`")
+    if (child := _started.get(pid)) is not None:  # it has lost its command line, and may be about to end
+        until(lambda: child.poll() is not None, seconds)
     _reap()
 
 
