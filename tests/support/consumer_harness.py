@@ -40,7 +40,6 @@ PATIENCE = Policy(
     ack_wait_s=10, gap_grace_ms=50, late_s=0, retry=RetryPolicy(initial_s=0.01, maximum_s=0.05, attempts=3)
 )
 """What tests run by: little of it."""
-STOPPING_S = 20.0
 
 
 _NEVER = {
@@ -193,11 +192,11 @@ class ConsumerHarness:
             for worker in workers:
                 worker.stop()
             # A batch that has begun is brought to its end, which never comes while PostgreSQL is away.
-            late = (await asyncio.wait(tasks, timeout=STOPPING_S))[1]
+            late = (await asyncio.wait(tasks, timeout=HANG_S))[1]
             ended = await cancelled(*tasks)
             for client in clients:
                 await client.close()
-        assert not late, f"{len(late)} workers did not stop within {STOPPING_S} s"
+        assert not late, f"{len(late)} workers did not stop within {HANG_S} s"
         for result in ended:
             if isinstance(result, BaseException):
                 raise result

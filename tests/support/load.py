@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced
-from tests.support.waiting import cancelled
+from tests.support.waiting import HANG_S, cancelled
 
 from projectionist.core.settings.secret import Url
 
@@ -94,6 +94,6 @@ async def flowing(load: Load, every_s: float = 0.02) -> AsyncIterator[None]:
         yield
     finally:
         load.stop()
-        await asyncio.wait({task}, timeout=30)
+        await asyncio.wait({task}, timeout=HANG_S)
         await cancelled(task)
     task.result()

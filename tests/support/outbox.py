@@ -230,9 +230,7 @@ class Outbox:
         )
 
     @asynccontextmanager
-    async def relaying(
-        self, *providers: Provider, consumers: tuple[str, ...] = (), patience_s: float = 10
-    ) -> AsyncIterator[Relay]:
+    async def relaying(self, *providers: Provider, consumers: tuple[str, ...] = ()) -> AsyncIterator[Relay]:
         """The real relay in this process, for the length of the block; what it started is settled at its end."""
         relay = Relay({each.name: each for each in providers}, self.settings, consumers)
         task = asyncio.create_task(relay.run())
@@ -242,7 +240,7 @@ class Outbox:
                 await task
         finally:
             relay.stop()
-            await asyncio.wait({task}, timeout=patience_s)
+            await asyncio.wait({task}, timeout=HANG_S)
             if not task.done():
                 await cancelled(task)
                 raise AssertionError("the relay did not stop")

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from tests.support import debian
 from tests.support.servers import Servers
+from tests.support.waiting import HANG_S
 
 from projectionist.ops.embedded import processes
 
@@ -44,7 +45,7 @@ def pooler(servers: Servers, database: str, mode: str, **settings: str) -> Itera
             [program, file],
             log=folder / "log",
             ready=lambda _: not processes.is_free(port),
-            seconds=20,
+            seconds=HANG_S,
             identity=account.identity(),
             environment={**os.environ, "LD_LIBRARY_PATH": found},
         )

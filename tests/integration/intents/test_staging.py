@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.outbox import Outbox, made, outbox, scripted
 from tests.support.shop import OrderPaid, OrderPlaced, shop
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.secret import Url
@@ -240,7 +240,7 @@ async def test_a_schema_of_any_name_has_a_channel_that_is_heard(database: str, s
         waker.wake()
         await asyncio.wait(
             [waking, hearing := asyncio.create_task(heard.wait())],
-            timeout=20,
+            timeout=HANG_S,
             return_when="FIRST_COMPLETED",
         )
         assert hearing.done(), waking

@@ -186,7 +186,7 @@ class Days:
                 self.revision += 1
                 await self.deploy()
             case _:
-                await eventually(self._swept, seconds=30)
+                await eventually(self._swept)
 
     async def _swept(self) -> bool:
         await self.harness.pool.execute(

@@ -354,16 +354,16 @@ async def test_room_goes_to_those_who_wait_beside_a_crowd_wherever_their_lanes_s
         await harness.want(destination="slow", lane=f"order/{'mz'[n % 2]}{n}")
     async with harness.relaying(made(stub, concurrency=4, timeout_s=600)) as relay:
         for _ in range(4):
-            assert await asyncio.wait_for(arrived.get(), 20) == "slow"
+            assert await asyncio.wait_for(arrived.get(), HANG_S) == "slow"
         await harness.want(destination="last", lane="order/p")
         relay.wake()
         slow.release()
-        assert await asyncio.wait_for(arrived.get(), 20) == "last"
+        assert await asyncio.wait_for(arrived.get(), HANG_S) == "last"
         for n in range(5):
             await harness.want(destination="fast", lane=f"order/a{n}")
         last.set()
         for _ in range(5):
-            assert await asyncio.wait_for(arrived.get(), 20) == "fast"
+            assert await asyncio.wait_for(arrived.get(), HANG_S) == "fast"
         for _ in range(50):
             slow.release()
         await harness.all_become("sent")

@@ -81,7 +81,7 @@ async def test_a_relay_that_starts_before_its_stream_waits_for_it(
         assert "[providers.events]: no stream takes the subject" in relay.err
         assert "relaying to" not in relay.err
         await client.jetstream().add_stream(name=stream.name, subjects=[stream.subjects])
-        await harness.becomes(key, "sent", seconds=30)
+        await harness.becomes(key, "sent")
         await begins(relay)
 
 

@@ -76,7 +76,7 @@ class Fleet:
                 assert max(ages.values()) >= oldest_s, ages
             return {name: answer.text or None for name, answer in got.items()}
 
-        return State(minutes, await eventually(there, seconds=30))
+        return State(minutes, await eventually(there))
 
     async def now(self, minutes: int) -> State:
         """What is scraped now."""
