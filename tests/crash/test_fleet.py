@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.crash.test_run import stop
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.fleet_app import APP, raised, release
 from tests.support.process import projectionist
@@ -104,7 +105,7 @@ async def test_a_process_of_which_newer_code_has_every_consumer_ends_and_names_t
     assert "no consumer is left to run. Orders: newer code" in ended.err
     assert "Spend: newer code" in ended.err
     assert "Traceback" not in ended.err
-    assert await live.value("select count(*) from {s}.runners where stopped is null") == 0
+    assert await inspection.count_running(live) == 0
 
 
 async def test_a_consumer_that_cannot_begin_is_told_once_and_begins_when_it_can_while_others_work(
@@ -181,7 +182,7 @@ async def test_a_chore_that_fails_is_told_once_tried_again_and_ends_nothing(live
         await child.heard("worker.running", 3)
         await child.heard("setbacks.noted", 4)
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
-        await live.value_of("select count(*)::int from {s}.inbox", 3)
+        await inspection.reaches(3, inspection.count_inbox, live)
         assert child.err.count("Orders: closing incidents that are settled: UndefinedTableError") == 1
         child.signal(signal.SIGTERM)
         assert (await child.ended()).code == 0

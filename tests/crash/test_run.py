@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Child, projectionist
 from tests.support.reference_fold import decisions, facts, reckon
@@ -135,7 +136,7 @@ async def test_a_process_asked_to_stop_in_mid_batch_finishes_it_acks_it_and_leav
         ended = await child.ended()
 
     assert ended.code == 0, ended.err
-    durable = await live.value("select durable from {s}.consumers where name = 'Orders'")
+    durable = await inspection.durable_name(live, "Orders")
     info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
     assert (info.num_pending, info.num_ack_pending) == (0, 0)
     assert await live.fetch(
@@ -155,7 +156,7 @@ async def test_an_idle_process_stops_at_once(live: ConsumerHarness) -> None:
 
     assert ended.code == 0
     assert "Traceback" not in ended.err
-    assert await live.value("select count(*) from {s}.runners where stopped is null") == 0
+    assert await inspection.count_running(live) == 0
 
 
 @pytest.mark.parametrize("how", ["a second signal", "the deadline"])
@@ -163,7 +164,7 @@ async def test_a_batch_that_cannot_finish_is_rolled_back_and_delivered_again(
     live: ConsumerHarness, how: str
 ) -> None:
     s = await begin(live)
-    number = await live.value("select number from {s}.consumers where name = 'Orders'")
+    number = await inspection.consumer_number(live, "Orders")
     shutdown = "600" if how == "a second signal" else "0.5"
     env = environment(live, poison="bad", run__shutdown_s=shutdown)
     async with projectionist("run", APP, "--only", "Orders", env=env) as child:
@@ -207,7 +208,7 @@ async def test_a_process_whose_connection_is_lost_at_its_start_waits_and_begins_
     live: ConsumerHarness,
 ) -> None:
     s = await scene(live)
-    number = await live.value("select number from {s}.consumers where name = 'Orders'")
+    number = await inspection.consumer_number(live, "Orders")
     env = environment(live, poison="bad")
     async with projectionist("run", APP, "--only", "Orders", env=env, pause_at={"source.open": 1}) as child:
         await child.paused("source.open")

@@ -7,6 +7,7 @@ import signal
 import sys
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import ROOT
 from tests.support.shop import OrderPaid, OrderPlaced, shop
@@ -35,7 +36,7 @@ async def test_sigterm_ends_the_server_and_with_it_runner_and_relay(live: Consum
 
     async def sent() -> bool:
         assert process.returncode is None
-        return bool(await live.value("select count(*) from {s}.intents where state = 'sent'") == 1)
+        return bool(await inspection.count_intents(live, state="sent") == 1)
 
     try:
         await eventually(sent, seconds=60)
@@ -48,7 +49,7 @@ async def test_sigterm_ends_the_server_and_with_it_runner_and_relay(live: Consum
     assert "Application shutdown complete" in said
     assert "Traceback" not in said
     assert [row[0] for row in await live.rows("orders")] == ["o1"]
-    assert await live.value("select count(*) from {s}.runners where stopped is null") == 0
+    assert await inspection.count_running(live) == 0
 
 
 async def test_what_ends_a_consumer_for_good_is_raised_to_whoever_embeds_it(live: ConsumerHarness) -> None:
@@ -69,7 +70,7 @@ async def test_the_first_consumer_that_cannot_go_on_is_raised_by_its_name(live: 
         await asyncio.wait_for(
             run([definition(s.Orders), definition(s.Spend)], live.settings, signals=False), HANG_S
         )
-    assert await live.value("select count(*) from {s}.runners where stopped is null") == 0
+    assert await inspection.count_running(live) == 0
 
 
 async def test_newer_code_of_one_consumer_leaves_the_others_of_a_host_at_work(live: ConsumerHarness) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, settings
 from nats.js.errors import NotFoundError
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness, harness
 from tests.support.faults import Faults, faulty
 from tests.support.load import tuned
@@ -224,9 +225,7 @@ class BoundaryHarness:
         assert not {fact.seq for fact in self._facts} & set(missing), f"{cls.__name__}: {missing} still come"
 
     async def _unacked(self, cls: type) -> int:
-        durable = await self.live.value(
-            "select durable from {s}.consumers where name = $1", definition(cls).name
-        )
+        durable = await inspection.durable_name(self.live, definition(cls).name)
         try:
             info = await self.live.nats.jetstream().consumer_info(self.live.stream.name, durable)
         except NotFoundError:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced
 from tests.support.waiting import HANG_S, cancelled
@@ -74,14 +75,14 @@ class Load:
             (f"o{n:05}", "paid", n, '["placed", "paid"]') for n in numbers
         ]
         assert await harness.rows("spend") == [("ann", self.orders, sum(numbers))] * bool(self.orders)
-        assert await harness.value("select count(*) from {s}.intents") == self.orders
-        assert await harness.value("select count(*) from {s}.parked") == 0
-        assert await harness.value("select count(*) from {s}.quarantine") == 0
+        assert await inspection.count_intents(harness) == self.orders
+        assert await inspection.count_parked(harness) == 0
+        assert await inspection.count_quarantined(harness) == 0
         assert (
             await harness.value("select count(*) from {s}.positions where head <> 'clear' or version <> 2")
             == 0
         )
-        assert await harness.value("select count(*) from {s}.crash_marks") == 0
+        assert await inspection.count_marks(harness, "crash_marks") == 0
         for cls in (self._shop.Orders, self._shop.Spend):
             assert await harness.unaccounted(cls) == []
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
@@ -25,7 +26,7 @@ WHY = ("--reason", "maintenance")
 
 async def ack_floor(live: ConsumerHarness, cls: type) -> int:
     """How far the broker says that a consumer has settled its stream."""
-    durable = await live.value("select durable from {s}.consumers where name = $1", definition(cls).name)
+    durable = await inspection.durable_name(live, definition(cls).name)
     info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
     assert info.ack_floor is not None
     return int(info.ack_floor.stream_seq)

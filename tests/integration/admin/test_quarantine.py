@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -47,9 +48,7 @@ async def accounted_once(live: ConsumerHarness, cls: type) -> None:
 
 
 async def released(live: ConsumerHarness, count: int = 1) -> None:
-    await eventually(
-        lambda: live.value("select count(*) = $1 from {s}.quarantine where state = 'released'", count)
-    )
+    await inspection.reaches(count, inspection.count_quarantined, live, state="released")
 
 
 async def tried(live: ConsumerHarness, times: int = 1) -> None:
@@ -74,7 +73,7 @@ async def test_headers_that_were_missing_are_supplied_and_the_event_is_settled_l
     assert await live.rows("orders") == [("o1", "paid", 5, '["placed", "paid", "n3"]')]
     assert await live.states(s.Orders) == {"a": "applied", "b": "applied", "c": "applied"}
     assert await live.value("select seq from {s}.inbox where id = 'b'") == seq
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(live) == 1
     await accounted_once(live, s.Orders)
 
     [decision] = await live.fetch(
@@ -149,7 +148,7 @@ async def test_a_retry_reads_by_the_settings_of_now(live: ConsumerHarness) -> No
         await released(live)
 
     assert await live.head(s.Orders, "order/o1") == (1, "clear", 0)
-    assert await live.value("select count(*) from {s}.decisions") == 0
+    assert await inspection.count_decisions(live) == 0
     await accounted_once(live, s.Orders)
 
 
@@ -255,7 +254,7 @@ async def test_the_version_of_a_discarded_contradiction_is_not_stepped_over(live
     await live.settle(s.Orders)
 
     assert (await entries(live))[1] == (third, "quarantined", "version_reuse", 0)
-    assert await live.value("select count(*) from {s}.incidents where kind = 'late'") == 0
+    assert await inspection.count_incidents(live, kind="late") == 0
     assert await live.fetch("select kind, aggregate from {s}.decisions where kind <> 'winner'") == [
         ("discard", None)
     ]
@@ -308,7 +307,7 @@ async def test_an_entry_that_becomes_an_event_behind_a_gap_parks_with_its_correc
         ]
         await accounted_once(live, s.Orders)
         await live.publish(OrderPlaced("ann", 5), "o1", 1)
-        await eventually(lambda: live.value("select count(*) = 0 from {s}.parked"))
+        await inspection.reaches(0, inspection.count_parked, live)
         await live.settled(s.Orders)
 
     assert await live.value("select history::text from orders") == '["placed", "n2", "n3", "n4"]'
@@ -325,7 +324,7 @@ async def test_an_entry_that_turns_out_to_be_a_known_event_is_its_duplicate(live
         await verbs.edit((1, seq), ME, headers={"ce-aggregateversion": "1"})
         await released(live)
 
-    assert await live.fetch("select seq, id from {s}.duplicates") == [(seq, "a")]
+    assert await inspection.duplicates(live) == [(seq, "a")]
     assert await live.rows("orders") == [("o1", "placed", 5, '["placed"]')]
     await accounted_once(live, s.Orders)
 
@@ -344,7 +343,7 @@ async def test_an_entry_that_turns_out_to_contradict_another_event_stays_for_tha
         await tried(live)
 
     assert await entries(live) == [(seq, "quarantined", f"{which}_reuse", 1)]
-    assert await live.fetch("select kind, seq from {s}.incidents") == [(f"{which}_reuse", seq)]
+    assert await inspection.incidents(live) == [(f"{which}_reuse", seq)]
     assert await live.rows("orders") == [("o1", "placed", 5, '["placed"]')]
     await accounted_once(live, s.Orders)
 
@@ -411,8 +410,8 @@ async def test_two_processes_settle_each_entry_once(live: ConsumerHarness) -> No
         await released(live, 20)
 
     assert await live.value('select count(*) from orders where history::text = \'["placed", "paid"]\'') == 20
-    assert await live.value("select count(*) from {s}.intents") == 20
-    assert await live.value("select sum(n) from {s}.counters where outcome = 'released'") == 20
+    assert await inspection.count_intents(live) == 20
+    assert await inspection.count_outcomes(live, "released") == 20
     await accounted_once(live, s.Orders)
 
 
@@ -510,7 +509,7 @@ async def test_the_stream_may_come_again_whole_without_changing_anything(live: C
         await verbs.discard((1, dropped), ME)
         await released(live)
     before = await entries(live), await live.rows("orders"), await live.states(s.Orders)
-    durable = await live.value("select durable from {s}.consumers where name = 'Orders'")
+    durable = await inspection.durable_name(live, "Orders")
     await live.nats.jetstream().delete_consumer(live.stream.name, durable)
 
     await live.settle(s.Orders)

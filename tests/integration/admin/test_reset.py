@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
@@ -71,13 +72,13 @@ async def test_the_type_whose_ids_are_keys_is_found_out_again(live: ConsumerHarn
     await live.publish(OrderPlaced("bob", 9), "7", 1, headers={"ce-aggregatetype": "customer"})
     await live.publish(OrderPlaced("ann", 5), "8", 1)
     await live.settle(s.Orders)
-    assert await live.value("select own_type from {s}.consumers") == "customer"
+    assert await inspection.own_type(live) == "customer"
     assert await live.head(s.Orders, "order/8") == (0, "waiting", 1)
 
     await live.nats.jetstream().delete_msg(live.stream.name, 1)
     await cli.done("reset", "Orders", "--partial", "--yes", *WHY)
     await live.settle(s.Orders)
-    assert await live.value("select own_type from {s}.consumers") == "order"
+    assert await inspection.own_type(live) == "order"
     assert await live.rows("orders") == [("8", "placed", 5, '["placed"]')]
 
 
@@ -105,7 +106,7 @@ async def test_a_running_consumer_has_to_be_paused_and_then_is_reset_beside_its_
     async with live.running(s.Orders, processes=2):
         await live.settled(s.Orders)
         before = await live.rows("orders")
-        await live.value_of("select count(*) from {s}.runners where stopped is null", 2)
+        await inspection.reaches(2, inspection.count_running, live)
         assert "2 processes run Orders. `projectionist pause Orders" in await cli.refused(
             "reset", "Orders", "--yes", *WHY
         )
@@ -114,12 +115,12 @@ async def test_a_running_consumer_has_to_be_paused_and_then_is_reset_beside_its_
         assert await live.rows("orders") == []
         await live.publish(OrderPaid(), "o1", 2)
         await cli.done("resume", "Orders", *WHY)
-        await live.value_of("select count(*) from {s}.inbox where state = 'applied'", 31)
+        await inspection.reaches(31, inspection.count_inbox, live, state="applied")
         await live.settled(s.Orders)
     after = await live.rows("orders")
     assert len(after) == 30
     assert [row for row in after if row[0] != "o1"] == [row for row in before if row[0] != "o1"]
-    assert await live.value("select count(*) from {s}.incidents") == 0
+    assert await inspection.count_incidents(live) == 0
 
 
 async def test_without_yes_it_says_what_would_go_and_does_nothing(live: ConsumerHarness, cli: Cli) -> None:
@@ -168,7 +169,7 @@ async def test_decisions_of_before_are_obeyed(live: ConsumerHarness, cli: Cli, l
     await decide_all(live, s)
     before, incidents = (
         await live.rows("orders"),
-        await live.fetch("select kind, seq from {s}.incidents order by 2"),
+        await inspection.incidents(live),
     )
     heads = "select aggregate, version, head, parked from {s}.positions order by 1"
     stood = await live.fetch(heads)
@@ -178,7 +179,7 @@ async def test_decisions_of_before_are_obeyed(live: ConsumerHarness, cli: Cli, l
 
     assert await live.rows("orders") == before
     assert await live.fetch(heads) == stood
-    assert await live.fetch("select kind, seq from {s}.incidents order by 2") == incidents
+    assert await inspection.incidents(live) == incidents
     states = await live.states(s.Orders)
     assert states["late"] in ("skipped", "discarded"), "stepped over: after the others, or among them"
     assert {name: states[name] for name in ("skipped", "discarded", "edited", "second")} == {
@@ -250,10 +251,10 @@ async def test_what_came_out_of_quarantine_comes_out_again(live: ConsumerHarness
     await live.settle(s.Orders)
     await cli.done("quarantine", "edit", str(bad), "--header", "ce-aggregateversion=2", *WHY)
     async with live.running(s.Orders):
-        await live.value_of("select version from {s}.positions", 3)
+        await inspection.reaches(3, inspection.head_version, live)
     await cli.done("reset", "Orders", "--yes", *WHY)
     async with live.running(s.Orders):
-        await live.value_of("select version from {s}.positions", 3)
+        await inspection.reaches(3, inspection.head_version, live)
         await live.settled(s.Orders)
 
     assert await history(live, "o1") == ["placed", "paid", "end"]
@@ -329,12 +330,12 @@ async def test_a_reset_that_dies_before_its_commit_has_changed_nothing(
     assert await live.rows("orders") == before
     await live.settle(s.Orders)  # the durable may deliver all again: it is known
     assert await live.rows("orders") == before
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(live) == 1
 
     await cli.done(*words)
     await live.settle(s.Orders)
     assert await live.rows("orders") == before
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(live) == 1
 
 
 async def test_generations_that_were_kept_go_with_the_reset_and_an_open_build_refuses_it(
@@ -375,4 +376,4 @@ async def test_reactors_and_sql_projections_are_reset_too(live: ConsumerHarness,
     await live.settle(s.Mailer, s.Journal)
     assert await live.rows("journal") == [("a", "one")]
     assert await live.states(s.Mailer) == {"a": "applied", "b": "applied"}
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(live) == 1

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import BatchDriver, Stalled, batch_drivers, stalled
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.reference_fold import decisions, facts, reckon
@@ -46,8 +47,8 @@ async def test_two_runners_on_one_durable_end_equal_to_the_reckoning(live: Consu
     assert set(expected.positions.values()) == {100}
     assert await live.fetch("select distinct version, head, parked from {s}.positions") == [(100, "clear", 0)]
     assert set(await live.fetch("select source, id from {s}.intents")) == expected.receipts
-    assert await live.value("select count(*) from {s}.intents") == 500
-    assert await live.value("select count(*) from {s}.inbox where state = 'parked'") == 0
+    assert await inspection.count_intents(live) == 500
+    assert await inspection.count_inbox(live, state="parked") == 0
     assert await live.unaccounted(s.Orders) == []
     assert await live.unaccounted(s.Spend) == []
     assert heard.counts["batch.outage"] == 0
@@ -85,7 +86,7 @@ async def test_who_waits_for_an_identity_reads_what_became_of_it(live: ConsumerH
         go_on.set()
         ended = await asyncio.gather(one, two, return_exceptions=True)
 
-    told = await live.fetch("select kind, seq from {s}.incidents")
+    told = await inspection.incidents(live)
     if ends == "commits":
         assert await live.value("select cents from orders") == 1
         assert told == [("identity_reuse", 2)]

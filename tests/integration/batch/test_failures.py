@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
@@ -41,7 +42,7 @@ async def test_a_poison_in_mid_batch_stops_its_aggregate_alone(live: ConsumerHar
         (2, "failed", 1, "ValueError", "cannot digest bad"),
         (3, "blocked", 0, None, None),
     ]
-    assert await live.value("select count(*) from {s}.intents") == 2
+    assert await inspection.count_intents(live) == 2
     assert await live.unaccounted(s.Orders) == []
 
 
@@ -55,7 +56,7 @@ async def test_a_poison_leaves_no_dirt_on_rows_and_intents(live: ConsumerHarness
         await driver.settle(*(driver.read(event, "o1", n) for n, event in enumerate(history, 1)))
 
     assert await live.rows("orders") == [("o1", "placed", 1, '["placed", "good"]')]
-    assert await live.value("select count(*) from {s}.intents") == 0
+    assert await inspection.count_intents(live) == 0
 
 
 async def test_followers_of_a_poison_are_applied_in_order_after_the_fix(live: ConsumerHarness) -> None:
@@ -76,7 +77,7 @@ async def test_followers_of_a_poison_are_applied_in_order_after_the_fix(live: Co
 
     assert await live.rows("orders") == [("o1", "paid", 1, '["placed", "bad", "n3", "n4", "n5", "paid"]')]
     assert await live.head(s.Orders, "order/o1") == (6, "clear", 0)
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 async def test_a_handler_that_asks_for_a_retry_gets_it_on_time_and_its_followers_wait(
@@ -95,7 +96,7 @@ async def test_a_handler_that_asks_for_a_retry_gets_it_on_time_and_its_followers
             await live.publish(OrderNoted(note), f"o{number}", 2)
             await live.publish(OrderPaid(), f"o{number}", 3)
         await live.value_of("select bool_and(attempts >= 3) from {s}.parked where version = 2", True)
-        assert await live.value("select count(*) from {s}.intents") == 0
+        assert await inspection.count_intents(live) == 0
         s.trouble.later.clear()
         await live.value_of("select bool_and(head = 'clear' and version = 3) from {s}.positions", True)
 
@@ -111,11 +112,11 @@ async def test_a_spent_budget_waits_for_a_person_and_costs_no_more_tries(live: C
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("never"), "o1", 1)
     async with live.running(s.Orders):
-        await live.value_of("select head from {s}.positions", "waiting")
+        await inspection.reaches("waiting", inspection.head_state, live)
 
     assert await live.fetch("select attempts, budget, error_class from {s}.parked") == [(3, 3, "Retry")]
     assert await live.value("select due from {s}.positions") is None
-    assert await live.value("select sum(n) from {s}.counters where outcome = 'failed'") == 3
+    assert await inspection.count_outcomes(live, "failed") == 3
 
 
 async def test_two_processes_that_find_the_same_head_due_try_it_once(live: ConsumerHarness) -> None:
@@ -131,7 +132,7 @@ async def test_two_processes_that_find_the_same_head_due_try_it_once(live: Consu
         await live.pool.execute("update projectionist.positions set due = due + interval '1 hour'")
         await other.settle(due=due)
 
-    assert await live.value("select attempts from {s}.parked") == 1
+    assert await inspection.parked_attempts(live) == 1
     assert (await live.head(s.Orders, "order/o1"))[1] == "failed"
 
 
@@ -145,7 +146,7 @@ async def test_a_head_that_waits_for_a_person_is_not_woken_by_a_list_that_has_be
         await driver.settle(driver.read(OrderNoted("bad"), "o1", 1))
         await driver.settle(due=["order/o1"])
 
-    assert await live.value("select attempts from {s}.parked") == 1
+    assert await inspection.parked_attempts(live) == 1
     assert await live.head(s.Orders, "order/o1") == (0, "waiting", 1)
 
 
@@ -178,7 +179,7 @@ async def test_a_body_nobody_can_read_is_the_failed_head_of_its_aggregate(live: 
         ("failed", "unreadable"),
         ("blocked", None),
     ]
-    assert await live.value("select count(*) from {s}.quarantine") == 0
+    assert await inspection.count_quarantined(live) == 0
     assert await live.unaccounted(s.Orders) == []
 
 
@@ -242,7 +243,7 @@ async def test_a_value_that_postgresql_refuses_is_found_and_fails_its_event_alon
 
     with listening() as heard:
         async with live.running(s.Orders):
-            await live.value_of("select head from {s}.positions where aggregate = 'order/o5'", "waiting")
+            await inspection.reaches("waiting", inspection.head_state, live, "order/o5")
             await live.settled(s.Orders)
 
     assert [row[0] for row in await live.rows("orders")] == ["o0", "o1", "o2", "o3", "o4", "o6", "o7"]
@@ -269,7 +270,7 @@ async def test_a_refused_value_in_a_parked_follower_is_found_too(live: ConsumerH
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
 
     async with live.running(s.Orders):
-        await live.value_of("select head from {s}.positions", "waiting")
+        await inspection.reaches("waiting", inspection.head_state, live)
 
     assert await live.rows("orders") == [("o1", "placed", 1, '["placed", "good"]')]
     assert await live.head(s.Orders, "order/o1") == (2, "waiting", 2)
@@ -323,7 +324,7 @@ async def test_an_outage_costs_no_attempt_and_the_backlog_drains_after_it(live: 
 
     assert heard.counts["session.ill"] == 1  # told once
     assert await live.value("select status from orders") == "paid"
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 async def test_new_code_tries_what_old_code_failed_on_a_sample_first_and_then_the_rest(
@@ -346,7 +347,7 @@ async def test_new_code_tries_what_old_code_failed_on_a_sample_first_and_then_th
 
     assert heard.counts["rearm.sampled"] == 1
     assert [row[3] for row in await live.rows("orders")] == ['["bad", "paid"]'] * 12
-    assert await live.value("select count(*) from {s}.intents") == 12
+    assert await inspection.count_intents(live) == 12
 
 
 async def test_new_code_that_fails_too_touches_no_more_than_its_sample(live: ConsumerHarness) -> None:

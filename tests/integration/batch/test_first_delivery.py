@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced, OrderShipped, shop
 
@@ -60,8 +61,8 @@ async def test_the_same_event_under_another_sequence_changes_nothing_and_is_acke
     await live.settle(s.Orders)
 
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
-    assert await live.value("select count(*) from {s}.intents") == 1
-    assert await live.fetch("select seq, id from {s}.duplicates") == [(again, "b")]
+    assert await inspection.count_intents(live) == 1
+    assert await inspection.duplicates(live) == [(again, "b")]
     assert await live.unaccounted(s.Orders) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -26,8 +27,8 @@ async def test_a_duplicate_after_success_is_acked_and_changes_nothing(live: Cons
         await live.settled(s.Orders)  # acked: nothing is pending after it
 
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
-    assert await live.value("select count(*) from {s}.intents") == 1
-    assert await live.fetch("select seq, id from {s}.duplicates") == [(again, "b")]
+    assert await inspection.count_intents(live) == 1
+    assert await inspection.duplicates(live) == [(again, "b")]
     assert await live.unaccounted(s.Orders) == []
 
 
@@ -40,7 +41,7 @@ async def test_an_identity_twice_in_one_batch_is_applied_once(live: ConsumerHarn
     await live.settle(s.Orders)
 
     assert await live.fetch("select seq, id from {s}.inbox") == [(first, "a")]
-    assert await live.fetch("select seq, id from {s}.duplicates") == [(second, "a")]
+    assert await inspection.duplicates(live) == [(second, "a")]
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["in one batch", "later"])
@@ -85,7 +86,7 @@ async def test_content_is_type_schema_aggregate_version_and_bytes_but_no_other_h
 
     await live.settle(s.Orders)
 
-    assert await live.value("select count(*) from {s}.duplicates") == 1
+    assert await inspection.count_duplicates(live) == 1
     assert await live.fetch("select seq from {s}.incidents order by seq") == [(seq,) for seq in different]
     assert await live.unaccounted(s.Orders) == []
 
@@ -128,9 +129,9 @@ async def test_one_event_in_the_hands_of_ten_processes_has_one_effect(live: Cons
             )
 
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "gift", "paid"]')]
-    assert await live.value("select count(*) from {s}.intents") == 1
-    assert await live.value("select count(*) from {s}.inbox where state = 'applied'") == 3
-    assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") == 27
+    assert await inspection.count_intents(live) == 1
+    assert await inspection.count_inbox(live, state="applied") == 3
+    assert await inspection.count_outcomes(live, "redelivered") == 27
 
 
 async def test_a_durable_made_anew_without_a_floor_brings_the_whole_stream_and_nothing_changes(
@@ -152,7 +153,7 @@ async def test_a_durable_made_anew_without_a_floor_brings_the_whole_stream_and_n
     await live.settle(s.Orders, s.Spend)
 
     assert [await live.fetch(f"select * from {table} order by 1, 2, 3") for table in tables] == before
-    assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") == 80
+    assert await inspection.count_outcomes(live, "redelivered") == 80
 
 
 async def test_a_durable_that_is_deleted_while_it_is_read_is_made_anew(live: ConsumerHarness) -> None:
@@ -161,13 +162,13 @@ async def test_a_durable_that_is_deleted_while_it_is_read_is_made_anew(live: Con
     await live.publish(OrderPlaced("ann", 500), "o1", 1)
     async with live.running(s.Orders):
         await live.settled(s.Orders)
-        durable = await live.value("select durable from {s}.consumers")
+        durable = await inspection.durable_name(live)
         await live.nats.jetstream().delete_consumer(live.stream.name, durable)
         await live.publish(OrderPaid(), "o1", 2)
         await live.value_of("select status from orders", "paid")
         await live.settled(s.Orders)
 
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(live) == 1
 
 
 async def test_a_parked_event_republished_by_hand_under_its_identity_has_one_effect(
@@ -186,7 +187,7 @@ async def test_a_parked_event_republished_by_hand_under_its_identity_has_one_eff
         await live.settled(s.Orders)
 
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(live) == 1
     assert await live.fetch("select seq from {s}.duplicates") == [(by_hand,)]
     assert await live.unaccounted(s.Orders) == []
 
@@ -214,7 +215,7 @@ async def test_dedup_belongs_to_the_consumer_not_to_its_durable(live: ConsumerHa
     await live.settle(s.Orders, s.Spend)
 
     assert await live.rows("spend") == [("ann", 1, 500)]
-    assert await live.value("select count(*) from {s}.inbox") == 2
+    assert await inspection.count_inbox(live) == 2
     assert definition(s.Orders).name != definition(s.Spend).name
 
 

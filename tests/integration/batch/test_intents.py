@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
@@ -117,7 +118,7 @@ async def test_from_the_beginning_every_event_has_its_effect(live: ConsumerHarne
 
     await live.settle(s.Orders)
 
-    assert await live.value("select count(*) from {s}.intents") == 3
+    assert await inspection.count_intents(live) == 3
 
 
 async def test_a_drain_across_the_mark_is_silent_below_it_and_real_above(live: ConsumerHarness) -> None:
@@ -183,8 +184,8 @@ async def test_two_intents_of_one_class_need_a_slot_and_are_refused_without(live
     await live.settle(cls)
 
     assert await live.head(cls, "order/o1") == (0, "waiting", 1)
-    assert "slot" in await live.value("select error from {s}.parked")
-    assert await live.value("select count(*) from {s}.intents") == 0
+    assert "slot" in await inspection.parked_error(live)
+    assert await inspection.count_intents(live) == 0
 
 
 async def test_two_intents_of_one_class_in_slots_of_their_own_are_two(live: ConsumerHarness) -> None:
@@ -206,7 +207,7 @@ async def test_a_key_with_other_content_is_an_incident_and_the_first_stands(live
     async with batch_drivers(live, s.Orders) as (driver,):
         event = driver.read(OrderPaid(), "o1", 1, id="a", seq=1)
         await driver.settle(event)
-        assert await live.value("select count(*) from {s}.intents") == 1
+        assert await inspection.count_intents(live) == 1
         await live.pool.execute(
             "delete from projectionist.inbox; delete from projectionist.positions; "
             """update projectionist.intents set body = '{"order_id":"else"}', hash = 'else'"""

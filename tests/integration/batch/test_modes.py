@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
@@ -50,7 +51,7 @@ async def test_without_order_a_retry_has_its_own_schedule_and_budget(live: Consu
     await live.settle(s.Orders)
 
     assert await live.states(s.Orders) == {"a": "applied"}
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 async def test_without_order_two_processes_that_find_the_same_event_due_try_it_once(
@@ -67,7 +68,7 @@ async def test_without_order_two_processes_that_find_the_same_event_due_try_it_o
         await live.pool.execute("update projectionist.parked set due = due + interval '1 hour'")
         await other.settle(entries=entries)
 
-    assert await live.value("select attempts from {s}.parked") == 1
+    assert await inspection.parked_attempts(live) == 1
 
 
 async def test_without_order_new_code_tries_a_sample_and_then_the_rest(live: ConsumerHarness) -> None:
@@ -77,13 +78,13 @@ async def test_without_order_new_code_tries_a_sample_and_then_the_rest(live: Con
     for number in range(9):
         await live.publish(OrderNoted("bad"), f"o{number}", None)
     await live.settle(s.Orders)
-    assert await live.value("select count(*) from {s}.parked") == 9
+    assert await inspection.count_parked(live) == 9
 
     with listening() as heard:
         async with live.running(mended(live.stream, sequence="unordered")):
             await heard.wait("rearm.sampled")
             await heard.wait("rearm.released")
-            await live.value_of("select count(*) from {s}.parked", 0)
+            await inspection.reaches(0, inspection.count_parked, live)
 
     assert len(await live.rows("orders")) == 9
 
@@ -116,7 +117,7 @@ async def test_without_order_an_identity_is_still_applied_once(live: ConsumerHar
 
     assert (await live.rows("orders"))[0][3] == '["placed"]'
     assert await live.fetch("select seq from {s}.duplicates") == [(again,)]
-    assert await live.fetch("select kind, seq from {s}.incidents") == [("identity_reuse", other)]
+    assert await inspection.incidents(live) == [("identity_reuse", other)]
 
 
 async def test_monotonic_order_takes_the_newest_and_drops_what_comes_after_it(live: ConsumerHarness) -> None:
@@ -238,7 +239,7 @@ async def test_an_outage_inside_a_sql_handler_puts_off_the_batch_and_costs_no_at
         await settling
 
     assert [note for _, note in await live.rows("journal")] == ["first", "locks", "x"]
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 async def test_sql_of_ones_own_fails_within_its_budget_and_is_applied_once_after_the_fix(
@@ -248,8 +249,8 @@ async def test_sql_of_ones_own_fails_within_its_budget_and_is_applied_once_after
     await live.migrate(s.Journal)
     await live.publish(OrderNoted("x" * 30), "o1", 1, id="a")
     async with live.running(s.Journal):
-        await live.value_of("select head from {s}.positions", "waiting")
-    assert await live.value("select attempts from {s}.parked") == 3
+        await inspection.reaches("waiting", inspection.head_state, live)
+    assert await inspection.parked_attempts(live) == 3
 
     await live.pool.execute("alter table projectionist.journal__g1 drop constraint journal__g1_note_check")
     async with live.verbs(s.Journal) as verbs:

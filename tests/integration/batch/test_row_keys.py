@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers, stalled
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
@@ -26,7 +27,7 @@ async def test_aggregates_of_two_types_do_not_share_a_row_because_their_ids_are_
 
     assert await live.rows("orders") == [("7", "placed", 500, '["placed"]')]
     assert await live.head(s.Orders, "customer/7") == (0, "waiting", 1)
-    error = await live.value("select error from {s}.parked")
+    error = await inspection.parked_error(live)
     assert "is the id of aggregates of type 'order'" in error
     assert await live.unaccounted(s.Orders) == []
 
@@ -40,14 +41,14 @@ async def test_an_event_that_fails_does_not_make_its_type_the_one_whose_ids_are_
     stranger = {"ce-aggregatetype": "customer"}
     await live.publish(OrderNoted("bad"), "7", 1, id="a", headers=stranger)
     await live.settle(s.Orders)
-    assert await live.value("select own_type from {s}.consumers") is None
+    assert await inspection.own_type(live) is None
 
     await live.publish(OrderNoted("bad"), "8", 1, id="b", headers=stranger)
     await live.publish(OrderPlaced("ann", 500), "7", 1, id="c")
     await live.settle(s.Orders)
 
     assert await live.rows("orders") == [("7", "placed", 500, '["placed"]')]
-    assert await live.value("select own_type from {s}.consumers") == "order"
+    assert await inspection.own_type(live) == "order"
     assert await live.head(s.Orders, "customer/7") == (0, "waiting", 1)
 
 
@@ -62,7 +63,7 @@ async def test_the_events_of_one_type_count_where_those_of_another_fail_in_the_s
         await driver.settle(*strangers, driver.read(OrderPlaced("ann", 500), "7", 1))
 
     assert await live.rows("orders") == [("7", "placed", 500, '["placed"]')]
-    assert await live.value("select own_type from {s}.consumers") == "order"
+    assert await inspection.own_type(live) == "order"
 
 
 async def test_of_two_types_in_one_batch_the_one_that_the_stream_has_first_stays(
@@ -76,8 +77,8 @@ async def test_of_two_types_in_one_batch_the_one_that_the_stream_has_first_stays
         await driver.settle(*right, driver.read(OrderPlaced("bob", 9), "last", 1, id="x2", kind=""))
 
     assert len(await live.rows("orders")) == 5
-    assert await live.value("select own_type from {s}.consumers") == "order"
-    error = await live.value("select error from {s}.parked")
+    assert await inspection.own_type(live) == "order"
+    error = await inspection.parked_error(live)
     assert error.startswith(
         "column 'order_id' is the id of aggregates of type 'order', decided by event e0 of shop"
     )
@@ -93,7 +94,7 @@ async def test_who_comes_later_is_told_which_event_has_decided(live: ConsumerHar
     await live.publish(OrderPlaced("ann", 1), "8", 1)
     await live.settle(s.Orders)
 
-    error = await live.value("select error from {s}.parked")
+    error = await inspection.parked_error(live)
     assert (
         f"of type '', decided by event x2 of shop (sequence {seq}); this event is of an aggregate of type 'order'"
         in error

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import PATIENCE, ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
@@ -117,10 +118,10 @@ async def test_what_may_only_be_late_opens_no_incident_until_it_is_too_late(live
         async with live.running(s.Orders, policy=patient):
             await heard.wait("gap.late")
             assert await live.head(s.Orders, "order/o1") == (1, "gap", 1)
-            assert await live.value("select count(*) from {s}.incidents") == 0
+            assert await inspection.count_incidents(live) == 0
             await live.publish(OrderPaid(), "o1", 2)
             await live.settled(s.Orders)
-    assert await live.value("select count(*) from {s}.incidents") == 0
+    assert await inspection.count_incidents(live) == 0
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
 
 
@@ -133,4 +134,4 @@ async def test_no_patience_is_had_with_a_version_that_stands_in_quarantine(live:
     live.tampered = True
     patient = msgspec.structs.replace(PATIENCE, late_s=3600)
     async with live.running(s.Orders, policy=patient):
-        await live.value_of("select count(*) from {s}.incidents where kind = 'lost'", 1)
+        await inspection.reaches(1, inspection.count_incidents, live, kind="lost")

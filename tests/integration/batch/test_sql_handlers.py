@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
@@ -63,7 +64,7 @@ async def test_a_handler_cannot_end_the_batch_it_is_part_of(live: ConsumerHarnes
 
     assert await live.rows("notes") == [("select 1",), ("select 2",)]
     assert await live.states(cls) == {"o1:1": "applied", "o2:1": "parked", "o3:1": "applied"}
-    error = await live.value("select error from {s}.parked")
+    error = await inspection.parked_error(live)
     assert "cannot end the transaction" in error or "multiple commands" in error
 
 
@@ -120,7 +121,7 @@ async def test_a_delete_that_nobody_would_carry_out_fails_the_event(live: Consum
         await driver.settle(driver.read(OrderNoted("delete"), "o1", 1))
 
     assert await live.rows("notes") == []
-    assert "no row to delete" in await live.value("select error from {s}.parked")
+    assert "no row to delete" in await inspection.parked_error(live)
 
 
 LEAKS = [
@@ -156,7 +157,7 @@ async def test_what_a_handler_sets_reaches_no_other_event(live: ConsumerHarness,
     assert len(seen) == 1, seen
     assert await live.value("select count(*)::int from seen") == 3
     assert (await live.states(cls))["o2:1"] == "parked"
-    assert "settings" in await live.value("select error from {s}.parked")
+    assert "settings" in await inspection.parked_error(live)
 
 
 async def test_a_setting_of_a_functions_own_is_nobody_elses(live: ConsumerHarness) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
-from tests.support.waiting import eventually
 
 from projectionist.core.operator import Act, NotThere
 from projectionist.core.settings.settings import Policy
@@ -25,7 +25,7 @@ async def test_any_number_of_events_of_one_version_are_applied(live: ConsumerHar
 
     assert await live.value("select history::text from orders") == '["x", "y", "z"]'
     assert await live.value("select count(*) from {s}.positions") == 0
-    assert await live.value("select count(*) from {s}.incidents") == 0
+    assert await inspection.count_incidents(live) == 0
 
 
 async def test_failed_events_of_one_version_wait_side_by_side_and_each_is_decided_alone(
@@ -53,7 +53,7 @@ async def test_failed_events_of_one_version_wait_side_by_side_and_each_is_decide
         await verbs.retry_entry(("shop", "b"), ME)
         await verbs.discard(("shop", "c"), ME)
         await verbs.edit(("shop", "d"), b'{"text":"mended"}', b"digest", ME)
-        await eventually(lambda: live.value("select count(*) = 0 from {s}.parked"))
+        await inspection.reaches(0, inspection.count_parked, live)
 
     assert await live.states(s.Orders) == {
         "a": "applied",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
@@ -28,7 +29,7 @@ async def test_an_old_version_of_an_unknown_identity_is_stale(live: ConsumerHarn
 
     assert await live.states(s.Orders) == {"a": "stale"}
     assert await live.rows("orders") == [("o1", "placed", 500, '["placed"]')]
-    assert await live.value("select count(*) from {s}.incidents") == 0
+    assert await inspection.count_incidents(live) == 0
 
 
 async def test_a_future_version_is_parked_and_acked_and_others_go_on(live: ConsumerHarness) -> None:
@@ -65,8 +66,8 @@ async def test_a_gap_filled_after_hours_drains_in_order_with_its_effects(live: C
 
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "one", "two", "paid"]')]
     assert await live.head(s.Orders, "order/o1") == (4, "clear", 0)
-    assert await live.value("select count(*) from {s}.parked") == 0
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_parked(live) == 0
+    assert await inspection.count_intents(live) == 1
     assert set((await live.states(s.Orders)).values()) == {"applied"}
 
 
@@ -95,7 +96,7 @@ async def test_the_first_two_events_of_an_aggregate_in_two_processes_meet(
             await driver.settle(driver.read(events[version], "o1", version))
 
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 async def test_a_parked_head_that_could_go_on_is_taken_up_by_the_sweep(live: ConsumerHarness) -> None:
@@ -172,9 +173,9 @@ async def test_a_redelivery_of_the_loser_tells_nothing_new(live: ConsumerHarness
             loser = driver.read(OrderPlaced("ann", 2), "o1", 1, id="second", seq=2, delivered=delivered)
             await driver.settle(loser)
 
-    assert await live.value("select count(*) from {s}.incidents") == 1
-    assert await live.value("select count(*) from {s}.quarantine") == 1
-    assert await live.value("select count(*) from {s}.decisions") == 1
+    assert await inspection.count_incidents(live) == 1
+    assert await inspection.count_quarantined(live) == 1
+    assert await inspection.count_decisions(live) == 1
 
 
 async def test_ignored_types_leave_no_gap_and_are_counted_by_type(live: ConsumerHarness) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.retention import age, purge, sent
@@ -123,7 +124,7 @@ async def test_what_stood_in_quarantine_is_part_of_the_journey(live: ConsumerHar
 
     await cli.done("quarantine", "edit", str(seq), "--header", "ce-aggregateversion=1", *WHY)
     async with live.running(s.Orders):
-        await live.value_of("select count(*) from {s}.quarantine where state = 'released'", 1)
+        await inspection.reaches(1, inspection.count_quarantined, live, state="released")
     edited = await journey(cli, "bad")
     [passage] = edited["consumers"]
     assert passage["state"] == "applied"
@@ -195,7 +196,7 @@ async def test_what_retention_has_moved_to_the_archive_is_told_from_there(
     await age(live, 400)
     await purge(live, s.Orders, archive="table")
     assert await live.value("select count(*) from {s}.inbox where id = 'paid'") == 0
-    assert await live.value("select count(*) from {s}.intents") == 0
+    assert await inspection.count_intents(live) == 0
 
     one = await journey(cli, "paid")
     [passage], [known] = one["consumers"], before["consumers"]
@@ -222,7 +223,7 @@ async def test_what_retention_has_moved_to_files_is_told_from_there(
     before = await journey(own, "paid")
     await age(live, 400)
     await purge(live, s.Orders, s.Spend, archive="files", archive_folder=str(folder))
-    assert await live.value("select count(*) from {s}.inbox") == 0
+    assert await inspection.count_inbox(live) == 0
 
     one = await journey(own, "paid")
     found, known = passages(one), passages(before)
@@ -307,7 +308,7 @@ async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: Consumer
         [passage] = (await journey(cli, name))["consumers"]
         assert (passage["state"], passage["idle"], passage["rows"] == []) == ("applied", seen, seen)
     assert "the condition (when=) of its handler did not hold" in await cli.done("journey", "o1")
-    assert await live.value("select n from {s}.counters where outcome = 'condition_false'") == 1
+    assert await inspection.count_outcomes(live, "condition_false") == 1
 
 
 async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "ticket 7")
@@ -38,9 +38,7 @@ async def s(live: ConsumerHarness) -> Any:
 
 
 async def released(live: ConsumerHarness, count: int) -> None:
-    await eventually(
-        lambda: live.value("select count(*) = $1 from {s}.quarantine where state = 'released'", count)
-    )
+    await inspection.reaches(count, inspection.count_quarantined, live, state="released")
 
 
 async def test_the_list_is_grouped_by_what_is_alike(cli: Cli, s: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA, Stream
@@ -131,7 +132,7 @@ async def test_a_mended_handler_is_tried_again_also_under_a_decorator_of_the_use
     assert await live.head(broken, "order/o1") == (0, "waiting", 1)
 
     async with live.running(repaired):
-        await live.value_of("select head from {s}.positions", "clear")
+        await inspection.reaches("clear", inspection.head_state, live)
     assert await live.rows("decorated") == [("o1", 25)]
 
 
@@ -274,7 +275,7 @@ async def test_a_running_process_of_older_code_ends_and_says_why(live: ConsumerH
     with pytest.raises(Superseded, match="newer code"):
         await overtaken()
 
-    assert await live.value("select count(*) from {s}.inbox") == 1
+    assert await inspection.count_inbox(live) == 1
 
 
 async def test_code_of_the_past_starts_only_when_it_is_said_to(live: ConsumerHarness) -> None:
@@ -334,7 +335,7 @@ async def test_a_consumer_that_is_paused_while_it_runs_applies_nothing_more(live
             await live.pool.execute("update projectionist.consumers set paused = true")
             await live.publish(OrderPaid(), "o1", 2)
             await heard.wait("worker.waiting")
-            assert await live.value("select count(*) from {s}.inbox") == 1
+            assert await inspection.count_inbox(live) == 1
             await live.pool.execute("update projectionist.consumers set paused = false")
             await live.settled(s.Orders)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPlaced, shop
@@ -52,7 +53,7 @@ async def test_processes_that_read_different_headers_are_told_once_and_shown(
         assert "x-version (the settings here)" in alone.found
 
         async with live.running(s.Orders, policy=mapped):
-            await live.value_of("select count(*) from {s}.runners where stopped is null", 2)
+            await inspection.reaches(2, inspection.count_running, live)
             [one] = await shown(cli)
             [found] = await examined(live, s.Orders, live.policy)
     [line] = told(caplog)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import mended, shop
@@ -26,7 +27,7 @@ async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_to
     s = shop(live.stream)
     await live.migrate(s.Orders)
     stream = await api.stream(live.nats, live.stream.name)
-    number = await live.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(live)
     async with live.pool.acquire() as taker, taker.transaction():
         await taker.execute("select pg_advisory_xact_lock($1)", barrier_key(SCHEMA, number))
         joining = asyncio.create_task(

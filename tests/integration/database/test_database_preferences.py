@@ -6,6 +6,7 @@ import asyncio
 
 import asyncpg
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
@@ -62,7 +63,7 @@ async def test_a_batch_that_waited_at_the_barrier_sees_what_it_waited_for(live: 
         with pytest.raises(Superseded):
             await task
 
-    assert await live.value("select count(*) from {s}.inbox") == 1
+    assert await inspection.count_inbox(live) == 1
 
 
 @pytest.mark.parametrize(("preferred", "used"), [("off", "on"), ("remote_write", "remote_write")])

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import gateway
 from tests.support.load import Load, flowing, tuned
@@ -256,4 +257,4 @@ async def test_a_serialization_failure_costs_no_attempt(live: ConsumerHarness) -
 
     await load.check()
     assert await live.failed_tries() == 0
-    assert await live.value("select n from tallies") == await live.value("select count(*) from {s}.inbox")
+    assert await live.value("select n from tallies") == await inspection.count_inbox(live)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
-from tests.support.waiting import eventually
 
 from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
@@ -51,7 +51,7 @@ async def test_once_it_may_be_ignored_a_retry_steps_over_it_and_the_rest_follows
 
     async with live.running(s.Orders), live.verbs(s.Orders) as verbs:
         await verbs.retry("order/o1", ME)
-        await eventually(lambda: live.value("select count(*) = 0 from {s}.parked"))
+        await inspection.reaches(0, inspection.count_parked, live)
 
     assert await live.states(s.Orders) == {"a": "applied", "b": "ignored", "c": "applied", "d": "applied"}
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
@@ -92,7 +92,7 @@ async def test_new_code_that_handles_the_type_applies_it_in_its_place(live: Cons
 
     await live.migrate(Orders)
     async with live.running(Orders, policy=STRICT):
-        await eventually(lambda: live.value("select count(*) = 0 from {s}.parked"))
+        await inspection.reaches(0, inspection.count_parked, live)
 
     assert await live.value("select history::text from orders where order_id = 'o1'") == (
         '["placed", "shipped by dhl", "late"]'

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.process import projectionist
@@ -99,7 +100,7 @@ async def broken_code(live: ConsumerHarness, cls: type) -> None:
 
 async def broken_durable(live: ConsumerHarness, cls: type) -> None:
     """Somebody else manages it."""
-    js, name = live.nats.jetstream(), await live.value("select durable from {s}.consumers")
+    js, name = live.nats.jetstream(), await inspection.durable_name(live)
     config = (await js.consumer_info(live.stream.name, name)).config
     config.ack_wait = 77
     await js.add_consumer(live.stream.name, config)
@@ -107,20 +108,20 @@ async def broken_durable(live: ConsumerHarness, cls: type) -> None:
 
 async def paused_durable(live: ConsumerHarness, cls: type) -> None:
     """Somebody has paused it."""
-    name = await live.value("select durable from {s}.consumers")
+    name = await inspection.durable_name(live)
     body = b'{"pause_until":"2100-01-01T00:00:00Z"}'
     await live.nats.request(f"$JS.API.CONSUMER.PAUSE.{live.stream.name}.{name}", body)
 
 
 async def limited_durable(live: ConsumerHarness, cls: type) -> None:
     """Somebody has limited what may be ordered at once."""
-    name = await live.value("select durable from {s}.consumers")
+    name = await inspection.durable_name(live)
     await api.change_consumer(live.nats, live.stream.name, name, {"max_batch": 1})
 
 
 async def broken_floor(live: ConsumerHarness, cls: type) -> None:
     """The durable is gone."""
-    name = await live.value("select durable from {s}.consumers")
+    name = await inspection.durable_name(live)
     await live.nats.jetstream().delete_consumer(live.stream.name, name)
 
 
@@ -140,7 +141,7 @@ async def broken_subjects(live: ConsumerHarness, cls: type) -> None:
 
 async def broken_filter(live: ConsumerHarness, cls: type) -> None:
     """Somebody has narrowed it."""
-    js, name = live.nats.jetstream(), await live.value("select durable from {s}.consumers")
+    js, name = live.nats.jetstream(), await inspection.durable_name(live)
     config = (await js.consumer_info(live.stream.name, name)).config
     config.filter_subject = live.stream.subject("order", "o1")
     await js.add_consumer(live.stream.name, config)

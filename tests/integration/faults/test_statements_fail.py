@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
+from tests.support import inspection
 from tests.support.boundary_harness import MANY, VICTIM, boundary
 from tests.support.faults import ANY, Fault
 from tests.support.servers import Servers
@@ -105,7 +106,7 @@ async def test_what_fails_for_a_while_drains_by_itself_afterwards(servers: Serve
             await one.good(1)
             await one.drained()
             heads = await one.headless()
-            await one.live.value_of("select count(*)::int from {s}.parked", 8)
+            await inspection.reaches(8, inspection.count_parked, one.live)
             fault = fault_of(statement, state)
             one.faults.stand(fault)
             await heads()

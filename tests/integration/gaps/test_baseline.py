@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.peers import peer_takes
 from tests.support.shop import OrderNoted, OrderPlaced, shop
@@ -42,7 +43,7 @@ async def history(live: ConsumerHarness, aggregate: str = "o1") -> str:
 
 async def another_takes(live: ConsumerHarness, most: int) -> list[Msg]:
     """The next events go to a process that does not come back: this one sees only what follows them."""
-    durable = await live.value("select durable from {s}.consumers where name = 'Orders'")
+    durable = await inspection.durable_name(live, "Orders")
     return await peer_takes(live.nats.jetstream(), live.stream.name, durable, most)
 
 
@@ -61,7 +62,7 @@ async def test_with_a_number_versions_below_it_are_stale_and_no_gap(live: Consum
         "o1.4": "applied",
     }
     assert await live.head(s.Orders, "order/o1") == (4, "clear", 0)
-    assert await live.value("select count(*) from {s}.incidents") == 0
+    assert await inspection.count_incidents(live) == 0
     assert await live.unaccounted(s.Orders) == []
 
 
@@ -142,7 +143,7 @@ async def test_with_any_a_beginning_that_is_still_on_its_way_is_a_gap(live: Cons
     [held] = await another_takes(live, 1)
     await publish(live, 3)
     async with live.running(s.Orders, policy=SOON):
-        await eventually(lambda: live.value("select count(*) = 1 from {s}.decisions"))
+        await inspection.reaches(1, inspection.count_decisions, live)
         await eventually(lambda: stands(live, s, (1, "gap", 1)))
         await held.nak()
         await live.settled(s.Orders)
@@ -209,7 +210,7 @@ async def test_with_any_two_processes_record_one_beginning_each(live: ConsumerHa
             lambda: live.value("select count(*) = 30 from orders where history::text like '%n4%'")
         )
 
-    assert await live.value("select count(*) from {s}.decisions") == 30
+    assert await inspection.count_decisions(live) == 30
     assert await live.value("select count(distinct aggregate) from {s}.decisions") == 30
 
 

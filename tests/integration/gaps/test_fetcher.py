@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
@@ -23,7 +24,7 @@ LONG = {"ack_wait_s": 5 * HANG_S}
 
 async def take_away(live: ConsumerHarness, *sequences: int) -> None:
     """Have a peer hold these messages for longer than the test lasts: it took them off the durable and does nothing."""
-    durable = await live.value("select durable from {s}.consumers")
+    durable = await inspection.durable_name(live)
     for message in await peer_takes(live.nats.jetstream(), live.stream.name, durable, max(sequences)):
         if message.metadata.sequence.stream not in sequences:
             await message.nak()
@@ -63,7 +64,7 @@ async def test_versions_that_a_dead_peer_holds_are_fetched_without_waiting_for_t
 
     assert await live.rows("orders") == [("o1", "new", 0, '["n1", "n2", "n3", "n4", "n5"]')]
     assert await live.unaccounted(s.Orders) == []
-    assert await live.value("select count(*) from {s}.incidents") == 0
+    assert await inspection.count_incidents(live) == 0
 
 
 async def reached(live: ConsumerHarness, cls: type, aggregate: str, where: tuple[int, str, int]) -> bool:
@@ -111,7 +112,7 @@ async def test_what_may_still_be_delivered_is_in_flight_and_nobody_is_called(liv
             await heard.wait("gap.looked", 4)
             assert await live.head(s.Orders, "order/o1") == (1, "gap", 1)
 
-    assert await live.value("select count(*) from {s}.incidents") == 0
+    assert await inspection.count_incidents(live) == 0
 
 
 async def test_purged_versions_are_told_apart_from_lost_ones(live: ConsumerHarness) -> None:
@@ -249,7 +250,7 @@ async def test_a_retry_of_a_lost_gap_looks_again_at_once(live: ConsumerHarness) 
             await heard.wait("gap.concluded")
         assert await waits(live, s.Orders) == "lost"
 
-    assert await live.value("select count(*) from {s}.incidents") == 1
+    assert await inspection.count_incidents(live) == 1
 
 
 async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_rarely(

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, OrderShipped, shop
 from tests.support.waiting import eventually, listening
@@ -221,7 +222,7 @@ async def test_bytes_come_back_with_their_stream_and_a_retry_goes_on(live: Consu
         await live.fetch("update {s}.parked set seq = $1 where version = 5", seqs[5])
         await verbs.retry("order/o1", ME)
         await live.settled(s.Orders)
-        await eventually(lambda: live.value("select count(*) = 0 from {s}.parked"))
+        await inspection.reaches(0, inspection.count_parked, live)
 
     assert await notes(live) == ["placed", "n2", "n3", "n4", "n5", "n6"]
 
@@ -268,7 +269,7 @@ async def test_while_the_broker_cannot_be_asked_the_head_is_put_off_and_no_attem
         assert await live.head(s.Orders, "order/o1") == (4, "draining", 5)
         assert await live.value("select max(attempts) from {s}.parked") == 0
         monkeypatch.setattr(api, "message", ask)
-        await eventually(lambda: live.value("select count(*) = 0 from {s}.parked"))
+        await inspection.reaches(0, inspection.count_parked, live)
 
     assert await notes(live) == ["placed", *(f"n{v}" for v in range(2, 10))]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
@@ -56,7 +57,7 @@ async def test_the_name_that_a_renamed_consumers_keys_are_made_of_is_not_given_t
     await live.migrate(back)
     await live.publish(OrderPaid(), "o1", 1)
     await live.settle(back)
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(live) == 1
 
 
 async def test_silent_intents_are_counted_by_few_names_whatever_slots_a_handler_makes_up(
@@ -112,7 +113,7 @@ async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_wo
         ("order/o1", "clear"),
         ("order/o2", "waiting"),
     ]
-    assert "destination" in await live.value("select error from {s}.parked")
+    assert "destination" in await inspection.parked_error(live)
 
 
 async def test_an_address_an_order_or_a_content_that_nobody_could_open_fails_its_event_alone(
@@ -133,7 +134,7 @@ async def test_an_address_an_order_or_a_content_that_nobody_could_open_fails_its
     async with batch_drivers(live, sender) as (driver,):
         await driver.settle(*(driver.read(OrderPaid(cents=n), f"o{n}", 1) for n in parcels))
 
-    assert await live.value("select count(*) from {s}.intents") == 1, "they are opened"
+    assert await inspection.count_intents(live) == 1, "they are opened"
     assert await live.fetch("select aggregate, head from {s}.positions where head <> 'clear' order by 1") == [
         (f"order/o{n}", "waiting") for n in range(1, 5)
     ]

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import HANG_S, listening
@@ -25,7 +26,7 @@ async def test_a_batch_that_outlives_the_ack_wait_is_not_acked_and_its_redeliver
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await live.publish(OrderPlaced("ann", 500), "o1", 1)
-    key = barrier_key("projectionist", await live.value("select number from {s}.consumers"))
+    key = barrier_key("projectionist", await inspection.consumer_number(live))
     policy = msgspec.structs.replace(live.policy, ack_wait_s=1)
     async with live.acks(s.Orders) as acks, live.pool.acquire() as taker:
         with listening() as heard:
@@ -40,13 +41,13 @@ async def test_a_batch_that_outlives_the_ack_wait_is_not_acked_and_its_redeliver
     assert [one for one in acks if one == (seq, 1) or one == (again, 1)] == []
     assert {one for one, _ in acks} == {seq, again}
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
-    assert await live.value("select count(*) from {s}.intents") == 1
-    assert await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'") >= 1
+    assert await inspection.count_intents(live) == 1
+    assert await inspection.count_outcomes(live, "redelivered") >= 1
 
 
 async def redelivered(live: ConsumerHarness, cls: type) -> None:
     """Wait until the broker has lost its patience with both events."""
-    durable = await live.value("select durable from {s}.consumers where name = $1", definition(cls).name)
+    durable = await inspection.durable_name(live, definition(cls).name)
     async with asyncio.timeout(HANG_S):
         while True:
             info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
@@ -58,7 +59,7 @@ async def redelivered(live: ConsumerHarness, cls: type) -> None:
 async def test_nothing_is_acked_before_its_commit(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    key = barrier_key("projectionist", await live.value("select number from {s}.consumers"))
+    key = barrier_key("projectionist", await inspection.consumer_number(live))
     async with live.acks(s.Orders) as acks, live.pool.acquire() as taker:
         with listening() as heard:
             async with live.running(s.Orders, limits=Limits(max_rows=1)):
@@ -87,10 +88,10 @@ async def test_what_was_received_and_not_taken_is_given_back_at_once_when_a_runn
     with listening() as heard:
         async with live.running(s.Orders, policy=policy, limits=Limits(max_rows=5)):
             await heard.wait("batch.acked")
-    done = await live.value("select count(*) from {s}.inbox")
+    done = await inspection.count_inbox(live)
     assert 0 < done < 50
 
     await live.settle(s.Orders, policy=policy)  # within its patience, which is far below the ack wait
 
-    assert await live.value("select count(*) from {s}.inbox") == 50
+    assert await inspection.count_inbox(live) == 50
     assert await live.unaccounted(s.Orders) == []

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.integration.process.test_peers import quick, running
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
 from tests.support.servers import SCHEMA
@@ -98,7 +99,7 @@ async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_oth
         ("bad", "placed"),
         *[(f"o{number}", "paid") for number in range(3)],
     ]
-    assert await live.value("select count(*) from {s}.crash_marks") == 0
+    assert await inspection.count_marks(live, "crash_marks") == 0
     assert await live.unaccounted(s.Orders) == []
 
 
@@ -143,4 +144,4 @@ async def test_a_handler_that_never_returns_ends_its_process_and_tells_where(liv
     assert "parking_shop.py" in ended.err
     assert "in meet" in ended.err
     assert "hang" not in ended.err.partition("Timeout (")[2]  # the value, in what tells where
-    assert await live.value("select count(*) from {s}.inbox") == 0
+    assert await inspection.count_inbox(live) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPlaced, shop
@@ -57,7 +58,7 @@ async def test_two_processes_drain_one_run_without_a_double_or_a_loss(live: Cons
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     with listening() as heard:
         async with live.running(s.Orders, processes=2, policy=LIMIT):
-            await live.value_of("select version from {s}.positions", 199)
+            await inspection.reaches(199, inspection.head_version, live)
 
     assert msgspec.json.decode((await live.rows("orders"))[0][3]) == ["placed", *map(str, range(2, 200))]
     assert heard.counts["batch.outage"] == 0

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, flowing, tuned
@@ -119,7 +120,7 @@ async def test_a_row_that_somebody_holds_for_ever_keeps_its_own_events_waiting_a
     finally:
         await stranger.close()
 
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 @asynccontextmanager
@@ -153,7 +154,7 @@ async def test_two_seconds_of_trouble_cost_no_event_an_attempt(live: ConsumerHar
             await live.settled(s.Orders)
 
     assert await live.failed_tries() == 0
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 async def test_trouble_that_outlasts_all_patience_ends_with_everything_applied(
@@ -173,7 +174,7 @@ async def test_trouble_that_outlasts_all_patience_ends_with_everything_applied(
             await comes(live, "select count(*) from orders", 8)
             await live.settled(s.Orders)
 
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 def retrying(attempts: int) -> RetryPolicy:
@@ -252,7 +253,7 @@ async def test_what_only_the_claim_refuses_is_quarantined_as_bytes_and_its_neigh
         "select seq, reason, headers like 'NATS/1.0%', data from {s}.quarantine order by seq"
     )
     assert put == [(n + 1, "refused", True, events[n].data) for n in (3, 6)]
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
     live.tampered = True
 
 
@@ -499,7 +500,7 @@ async def test_what_was_refused_is_known_to_a_durable_that_begins_anew(
     async with live.quarantine(s.Orders) as verbs:
         await verbs.discard((1, 1), ACT)
     await live.pool.execute("alter table projectionist.inbox drop constraint odd")
-    durable = await live.value("select durable from {s}.consumers")
+    durable = await inspection.durable_name(live)
     await live.nats.jetstream().delete_consumer(live.stream.name, durable)
     await live.pool.execute("delete from projectionist.floors")
 

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Child, projectionist
 from tests.support.shop import OrderNoted, shop
@@ -58,7 +59,7 @@ async def fill(live: ConsumerHarness) -> None:
 
 async def complete(live: ConsumerHarness) -> bool:
     """Whether every event has been applied."""
-    assert await live.value("select count(*) from {s}.inbox where state = 'applied'") == ORDERS * EACH
+    assert await inspection.count_inbox(live, state="applied") == ORDERS * EACH
     return True
 
 
@@ -67,7 +68,7 @@ async def check(live: ConsumerHarness, cls: type) -> None:
     text = "[" + ", ".join(f'"n{version}"' for version in range(1, EACH + 1)) + "]"
     assert {row[0]: row[3] for row in await live.rows("orders")} == {f"o{n}": text for n in range(ORDERS)}
     assert await live.unaccounted(cls) == []
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 async def test_what_a_frozen_worker_had_claimed_is_applied_by_another(
@@ -174,4 +175,4 @@ async def renewed(live: ConsumerHarness, owner: int) -> None:
 
 async def applied(live: ConsumerHarness) -> bool:
     """Whether the order's one event was applied."""
-    return bool(await live.value("select count(*) from {s}.inbox where state = 'applied'"))
+    return bool(await inspection.count_inbox(live, state="applied"))

@@ -7,6 +7,7 @@ import random
 import asyncpg
 import pytest
 from nats.js.errors import NotFoundError
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -40,8 +41,8 @@ async def test_an_event_is_stored_then_applied_with_its_effect(live: ConsumerHar
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
     assert await live.states(s.Orders) == {"a": "applied", "b": "applied"}
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
-    assert await live.value("select count(*) from {s}.intents") == 1
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_intents(live) == 1
+    assert await inspection.count_parked(live) == 0
     counted = dict(
         await live.fetch("select outcome, sum(n)::int from {s}.counters where type <> '' group by outcome")
     )
@@ -95,7 +96,7 @@ async def test_what_is_stored_is_acked_and_shown_as_backlog_while_nobody_can_dra
 
 async def acked(live: ConsumerHarness) -> bool:
     """Whether the broker holds nothing of the consumer any more."""
-    durable = await live.value("select durable from {s}.consumers")
+    durable = await inspection.durable_name(live)
     try:
         info = await live.nats.jetstream().consumer_info(live.stream.name, durable)
     except NotFoundError:
@@ -130,7 +131,7 @@ async def test_gaps_failures_and_repeats_are_what_they_are_without_it(live: Cons
             "w1": "applied",
             "w2": "quarantined",
         }
-        assert await live.value("select count(*) from {s}.duplicates") == 1
+        assert await inspection.count_duplicates(live) == 1
 
         s.trouble.poison.clear()
         async with live.verbs(s.Orders) as verbs:
@@ -155,7 +156,7 @@ async def test_the_other_sequences_are_stored_first_too(live: ConsumerHarness, s
 
     assert await live.rows("orders") == [("o1", "new", 0, '["n1", "n2", "n4", "n7"]')]
     assert set((await live.states(s.Orders)).values()) == {"applied"}
-    assert await live.value("select count(*) from {s}.parked") == 0
+    assert await inspection.count_parked(live) == 0
 
 
 @pytest.mark.asyncio

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, shop
@@ -111,7 +112,7 @@ async def failed_alone(live: ConsumerHarness, cls: type) -> tuple[Any, ...]:
         await live.publish(OrderNoted("x"), name, 1)
     async with live.running(cls):
         await live.value_of(NOTES, GOOD)
-        await live.value_of("select count(*) from {s}.parked", 1)
+        await inspection.reaches(1, inspection.count_parked, live)
         await live.publish(OrderNoted("x"), "later", 1)
         await live.value_of(NOTES, [*GOOD, "later"])
     ((aggregate, *failure),) = await live.fetch("select aggregate, cause, error_class, error from {s}.parked")

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
@@ -112,7 +113,7 @@ async def test_an_entry_of_quarantine_is_settled_by_whoever_comes_next(
         await eventually(lambda: live.value("select state = 'released' from {s}.quarantine"))
 
     assert await live.rows("orders") == [("o1", "paid", 5, '["placed", "paid"]')]
-    assert await live.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(live) == 1
     assert await live.unaccounted(s.Orders) == []
 
 

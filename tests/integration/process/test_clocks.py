@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.clocks import Clock, clocked
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, flowing, tuned
@@ -64,7 +65,7 @@ async def test_a_clock_that_goes_back_delays_no_retry(
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.publish(OrderNoted("bad"), "o1", 2)
-        await live.value_of("select head from {s}.positions", "failed")
+        await inspection.reaches("failed", inspection.head_state, live)
         clock.set(-seconds)
         s.trouble.later.clear()
         await reaches(live, s.Orders, 2)

@@ -9,6 +9,7 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import Gateway, gateway
 from tests.support.load import Load, flowing, tuned
@@ -91,9 +92,9 @@ async def test_a_commit_whose_answer_is_lost_is_read_and_not_guessed(live: Consu
             await live.settled(s.Orders, s.Spend)
 
     await load.check()
-    known = await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
+    known = await inspection.count_outcomes(live, "redelivered")
     assert known, "the batch that was tried again found its own rows"
-    assert await live.value("select count(*) from {s}.duplicates") == 0
+    assert await inspection.count_duplicates(live) == 0
 
 
 async def test_a_connection_that_falls_silent_is_given_up_in_time(live: ConsumerHarness) -> None:
@@ -169,7 +170,7 @@ async def test_a_lock_that_is_held_for_long_costs_no_attempt_and_no_delivery(liv
 
     await load.check()
     assert await live.failed_tries() == 0
-    assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
+    assert not await inspection.count_outcomes(live, "redelivered")
 
 
 async def test_a_nats_server_that_is_killed_under_load_is_waited_for(

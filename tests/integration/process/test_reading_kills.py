@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from tests.integration.process.test_peers import environment, quick
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.decoding_app import notes
 from tests.support.process import projectionist
@@ -59,7 +60,7 @@ async def test_an_event_that_kills_whoever_reads_it_is_quarantined_and_all_other
     assert await live.fetch("select reason, detail from {s}.quarantine") == [
         ("fault", "every try of reading it ended the process")
     ]
-    assert await live.value("select count(*) from {s}.crash_marks") == 1  # by this code it is read no more
+    assert await inspection.count_marks(live, "crash_marks") == 1  # by this code it is read no more
 
 
 async def test_an_edit_that_kills_whoever_reads_it_is_read_no_more_until_it_is_edited_again(
@@ -83,4 +84,4 @@ async def test_an_edit_that_kills_whoever_reads_it_is_read_no_more_until_it_is_e
         await live.value_of("select array_agg(note order by note) from notes", ["bad", "g0"])
         child.signal(signal.SIGTERM)
         assert (await child.ended()).code == 0
-    assert await live.value("select count(*) from {s}.crash_marks") == 0
+    assert await inspection.count_marks(live, "crash_marks") == 0

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 from tests.integration.consumers.test_evolve import grown
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
@@ -37,7 +38,7 @@ async def test_a_change_planned_for_a_generation_that_has_been_swapped_away_is_n
     """It would alter the old table and note the new one as altered: no batch could be written any more."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    number = await live.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(live)
     async with live.pool.acquire() as builder, builder.transaction():
         await builder.execute("select pg_advisory_xact_lock($1)", barrier_key(SCHEMA, number))
         migrating = asyncio.create_task(live.migrate(grown(live.stream)))

@@ -7,6 +7,7 @@ import asyncio
 import asyncpg
 import pytest
 from tests.integration.consumers.test_evolve import grown
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.rebuilding import RebuildHarness
@@ -157,5 +158,5 @@ async def test_a_reset_waits_for_its_table_as_long_as_others_wait_for_a_lock(liv
     await rebuilds.rebuild(orders)
     async with live.connected() as connection, connection.transaction():
         before = await connection.fetchval("show lock_timeout")
-        await drop(rebuilds.queries(connection), await live.value("select number from {s}.consumers"), 1)
+        await drop(rebuilds.queries(connection), await inspection.consumer_number(live), 1)
         assert await connection.fetchval("show lock_timeout") == before

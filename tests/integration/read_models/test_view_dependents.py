@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 from tests.integration.consumers.test_evolve import grown
+from tests.support import inspection
 from tests.support.rebuilding import RebuildHarness
 from tests.support.roles import plain
 from tests.support.shop import OrderPlaced, shop
@@ -256,7 +257,7 @@ async def test_a_view_that_is_no_longer_fed_goes_with_the_swap_unless_something_
     assert await harness.value("select to_regclass('spent')") is None
     await harness.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
     async with harness.connected() as connection:
-        number = await harness.value("select number from {s}.consumers")
+        number = await inspection.consumer_number(harness)
         assert await sweep(rebuilds.queries(connection), number) == [1]
     assert await harness.rows("spent_more") == [("o1", 100)]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.integration.consumers.test_evolve import grown
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.peers import peer_takes
 from tests.support.rebuilding import RebuildHarness, dying
@@ -45,7 +46,7 @@ SLACK_S = 0.75
 @asynccontextmanager
 async def watching(live: ConsumerHarness, cls: type) -> AsyncIterator[list[float]]:
     """How long those wait inside the block who ask for the barrier as batches do, again and again."""
-    number = await live.value("select number from {s}.consumers where name = $1", definition(cls).name)
+    number = await inspection.consumer_number(live, definition(cls).name)
     waited: list[float] = []
 
     async def ask() -> None:
@@ -171,7 +172,7 @@ async def test_a_batch_that_stays_open_keeps_the_others_waiting_for_a_moment_at_
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
-    number = await live.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(live)
     refused = "migrate.refused" if point == "migrate" else "barrier.refused"
     async with live.pool.acquire() as batch, watching(live, s.Orders) as waited:
         with listening() as heard:
@@ -209,7 +210,7 @@ async def test_batches_go_on_while_all_that_has_moved_is_marked_and_while_the_ma
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
     await rebuilds.rebuild(s.Orders)
-    number = await live.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(live)
     await live.fetch(
         "insert into {s}.positions (consumer, aggregate, version, head) "
         "select $1, 'order/many' || n, 1, 'clear' from generate_series(1, $2) n",
@@ -223,15 +224,15 @@ async def test_batches_go_on_while_all_that_has_moved_is_marked_and_while_the_ma
             with dying("rebuild.flipped"):
                 rebuilds.free(going_back)
                 await going_back
-        assert await live.value("select count(*)::int from {s}.dirty_marks") == MANY + 1
+        assert await inspection.count_marks(live, "dirty_marks") == MANY + 1
         async with rebuilds.frozen(s.Orders, "rebuild.cleared", restart=True) as giving_up:
             await live.publish(OrderNoted("beside the removal"), "o1", 3)
             await rebuilds.settled(s.Orders)
-            assert await live.value("select count(*)::int from {s}.dirty_marks") == MANY + 1
+            assert await inspection.count_marks(live, "dirty_marks") == MANY + 1
             await live.fetch("delete from {s}.positions where aggregate like 'order/many%'")
         await giving_up
 
-    assert await live.value("select count(*)::int from {s}.dirty_marks") == 0
+    assert await inspection.count_marks(live, "dirty_marks") == 0
     assert [row[3] for row in await live.rows("orders")] == [
         '["placed", "beside the marking", "beside the removal"]'
     ]
@@ -282,7 +283,7 @@ async def test_verbs_ask_the_broker_before_they_keep_batches_waiting(
                 await asked
 
     assert 0 < max(waited) < SLACK_S
-    assert await live.value("select count(*)::int from {s}.inbox") == 1
+    assert await inspection.count_inbox(live) == 1
 
 
 @pytest.mark.parametrize("verb", [Resetting, Retiring])
@@ -293,7 +294,7 @@ async def test_what_a_verb_would_do_is_looked_up_beside_open_batches(
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
-    number = await live.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(live)
     async with live.pool.acquire() as batch, live.connected() as connection:
         await _open(batch, number)
         planned = await verb(connection, live.nats, SCHEMA).plan("Orders")
@@ -325,7 +326,7 @@ async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batc
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
-    durable = await live.value("select durable from {s}.consumers")
+    durable = await inspection.durable_name(live)
     for version in (2, 3):
         await live.publish(OrderNoted("taken"), "o1", version)
         for message in await peer_takes(live.nats.jetstream(), live.stream.name, durable, 1):
@@ -368,7 +369,7 @@ async def test_every_hold_of_the_barrier_is_measured(
 async def test_whoever_holds_the_barrier_too_long_is_undone(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    number = await live.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(live)
     async with live.pool.acquire() as connection:
         with pytest.raises(barrier.BarrierTimeout, match="nothing was changed"):
             await pausing_for(connection, number, 10)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 import pytest
+from tests.support import inspection
 from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import cancelled, eventually, listening
@@ -99,9 +100,7 @@ async def test_the_brake_keeps_batches_waiting_no_longer_than_one_hold_at_a_time
     harness = rebuilds.harness
     s = shop(harness.stream)
     await harness.migrate(s.Orders)
-    number = await harness.value(
-        "select number from {s}.consumers where name = $1", definition(s.Orders).name
-    )
+    number = await inspection.consumer_number(harness, definition(s.Orders).name)
     brake = catch_up_race.Brake(harness.settings.postgres, number)
     brake.share = catch_up_race.SHARES[-1]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.support import inspection
 from tests.support.process import projectionist, run_projectionist
 from tests.support.rebuilding import RebuildHarness, dying, shop_app
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -126,7 +127,7 @@ async def test_a_way_back_that_is_killed_anywhere_is_gone_on_with(
         assert await harness.rows("orders") == rows
         assert sum("before" in row[3] for row in rows) == 3
         assert sum("between" in row[3] for row in rows) == 2
-    assert await harness.value("select count(*) from {s}.dirty_marks") == 0
+    assert await inspection.count_marks(harness, "dirty_marks") == 0
 
 
 @pytest.mark.parametrize("kind", ["rebuild", "rollback"])
@@ -143,7 +144,7 @@ async def test_a_build_that_is_being_given_up_by_a_process_that_dies_is_given_up
             await rebuilds.rebuild(s.Orders, back_to=1 if kind == "rollback" else None)
         await harness.publish(OrderNoted("y"), "o2", 2)
         await rebuilds.settled(s.Orders)
-        assert await harness.value("select count(*) from {s}.dirty_marks") > 0
+        assert await inspection.count_marks(harness, "dirty_marks") > 0
         command = ("rebuild", "orders:app", "Orders", "--abort")
         async with projectionist(*command, cwd=tmp_path, env=env, kill_at={point: 1}) as child:
             ended = await child.ended()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.process import run_projectionist
 from tests.support.rebuilding import RebuildHarness, dying, shop_app
 from tests.support.servers import SCHEMA
@@ -107,7 +108,7 @@ async def test_kept_generations_go_when_their_time_is_over_or_by_hand(rebuilds: 
     await harness.settle(s.Orders)
     await rebuilds.rebuild(s.Orders)
     await rebuilds.rebuild(s.Orders)
-    number = await harness.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(harness)
     async with harness.pool.acquire() as connection:
         queries = Queries(connection, SCHEMA)
         assert [(g.generation, g.state) for g in await generations(queries, number)] == [
@@ -178,7 +179,7 @@ async def test_a_generation_to_which_a_rollback_is_open_is_not_dropped(rebuilds:
     await harness.publish(OrderPlaced("ann", 1), "o1", 1)
     await harness.settle(s.Orders)
     await rebuilds.rebuild(s.Orders)
-    number = await harness.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(harness)
     async with (
         rebuilds.frozen(s.Orders, "rebuild.flipped", back_to=1) as building,
         harness.pool.acquire() as connection,
@@ -236,7 +237,7 @@ async def test_a_generation_that_cannot_be_dropped_keeps_no_other(rebuilds: Rebu
         await rebuilds.rebuild(s.Orders)
     await harness.pool.execute("create view report as select * from projectionist.orders__g1")
     await harness.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
-    number = await harness.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(harness)
     async with harness.pool.acquire() as connection:
         with pytest.raises(RebuildError, match="generation 1 cannot be dropped: view report"):
             await sweep(rebuilds.queries(connection), number)
@@ -252,7 +253,7 @@ async def test_batches_go_on_while_somebody_reads_a_generation_that_is_to_be_dro
     await harness.publish(OrderPlaced("ann", 1), "o1", 1)
     await harness.settle(s.Orders)
     await rebuilds.rebuild(s.Orders)
-    number = await harness.value("select number from {s}.consumers")
+    number = await inspection.consumer_number(harness)
     async with (
         harness.pool.acquire() as reader,
         harness.pool.acquire() as batch,
@@ -279,7 +280,7 @@ async def test_who_reads_the_positions_of_one_build_keeps_no_other_build_and_no_
     await harness.settle(s.Orders, s.Spend)
     await rebuilds.rebuild(s.Orders)
     build = await harness.value("select number from {s}.builds")
-    number = await harness.value("select number from {s}.consumers where name = 'Spend'")
+    number = await inspection.consumer_number(harness, "Spend")
     reader = await harness.own_connection()
     await reader.execute(f"begin; select * from projectionist.build_positions_{build}")
 

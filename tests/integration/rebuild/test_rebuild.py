@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import inspection
 from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
@@ -52,7 +53,7 @@ async def test_live_goes_on_in_the_new_generation(rebuilds: RebuildHarness) -> N
     assert await rebuilds.generation(s.Orders) == 2
     assert await harness.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
     assert await harness.fetch("select order_id, status from {s}.orders__g1") == [("o1", "placed")]
-    assert await harness.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(harness) == 1
 
 
 async def test_what_live_has_parked_is_not_folded_and_drains_with_its_effects_after_the_swap(
@@ -72,10 +73,10 @@ async def test_what_live_has_parked_is_not_folded_and_drains_with_its_effects_af
     await rebuilds.rebuild(s.Orders)
 
     assert await harness.rows("orders") == [("o1", "placed", 500, '["placed"]')]
-    assert await harness.value("select count(*) from {s}.intents") == 0
+    assert await inspection.count_intents(harness) == 0
     async with harness.running(s.Orders):
         async with harness.verbs(s.Orders) as verbs:
             await verbs.retry("order/o1", Act("me", "mended"))
         await rebuilds.settled(s.Orders)
     assert await harness.rows("orders") == [("o1", "paid", 500, '["placed", "bad", "paid"]')]
-    assert await harness.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(harness) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import inspection
 from tests.support.peers import peer_takes
 from tests.support.rebuilding import RebuildHarness
 from tests.support.shop import OrderPaid, OrderPlaced, shop
@@ -46,13 +47,13 @@ async def test_a_backlog_from_a_downtime_that_a_rebuild_fell_into_is_emitted_onc
 
     assert rebuilt.silent == {}
     assert await harness.rows("orders") == [("o1", "placed", 1, '["placed"]')]
-    assert await harness.value("select count(*) from {s}.intents") == 0
+    assert await inspection.count_intents(harness) == 0
     await harness.settle(s.Orders)
     assert [row[1] for row in await harness.rows("orders")] == ["paid", "paid"]
-    assert await harness.value("select count(*) from {s}.intents") == 2
+    assert await inspection.count_intents(harness) == 2
     await rebuilds.rebuild(s.Orders)
     await harness.settle(s.Orders)
-    assert await harness.value("select count(*) from {s}.intents") == 2
+    assert await inspection.count_intents(harness) == 2
 
 
 async def test_a_gap_that_is_filled_after_the_swap_drains_with_its_effects_once(
@@ -66,11 +67,11 @@ async def test_a_gap_that_is_filled_after_the_swap_drains_with_its_effects_once(
     async with harness.running(s.Orders):
         await rebuilds.settled(s.Orders)
         await rebuilds.rebuild(s.Orders)
-        assert await harness.value("select count(*) from {s}.intents") == 0
+        assert await inspection.count_intents(harness) == 0
         await harness.publish(OrderPaid(1), "o1", 2)
         await rebuilds.settled(s.Orders)
     assert await harness.rows("orders") == [("o1", "paid", 1, '["placed", "paid", "paid"]')]
-    assert await harness.value("select count(*) from {s}.intents") == 2
+    assert await inspection.count_intents(harness) == 2
 
 
 async def test_versions_that_are_fetched_while_a_build_is_open_are_emitted_once(
@@ -83,12 +84,12 @@ async def test_versions_that_are_fetched_while_a_build_is_open_are_emitted_once(
     await harness.settle(s.Orders)
     await harness.publish(OrderPaid(1), "o1", 2)
     await harness.publish(OrderPaid(1), "o1", 3)
-    durable = await harness.value("select durable from {s}.consumers")
+    durable = await inspection.durable_name(harness)
     # A peer took both, and keeps the first one.
     held, other = await peer_takes(harness.nats.jetstream(), harness.stream.name, durable, 2)
     await other.nak()
     async with rebuilds.frozen(s.Orders, "rebuild.bulk_done") as building, harness.running(s.Orders):
-        await harness.value_of("select count(*) from {s}.intents", 2)
+        await inspection.reaches(2, inspection.count_intents, harness)
         effects = await rebuilds.effects()
     rebuilt = await building
 
@@ -98,7 +99,7 @@ async def test_versions_that_are_fetched_while_a_build_is_open_are_emitted_once(
     assert await harness.rows("orders") == [("o1", "paid", 1, '["placed", "paid", "paid"]')]
     await held.ack()
     await harness.settle(s.Orders)
-    assert await harness.value("select count(*) from {s}.intents") == 2
+    assert await inspection.count_intents(harness) == 2
 
 
 async def test_events_below_the_effects_mark_stay_silent_in_the_new_generation(
@@ -113,4 +114,4 @@ async def test_events_below_the_effects_mark_stay_silent_in_the_new_generation(
     await rebuilds.rebuild(s.Orders)
     await harness.publish(OrderPaid(1), "o1", 3)
     await harness.settle(s.Orders)
-    assert await harness.value("select count(*) from {s}.intents") == 1
+    assert await inspection.count_intents(harness) == 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers, stalled
 from tests.support.consumer_harness import PATIENCE, ConsumerHarness
 from tests.support.load import tuned
@@ -48,10 +49,10 @@ async def test_what_was_settled_long_enough_ago_goes_and_counters_stay(live: Con
 
     await age(live, 31)
     assert went(await purge(live, s.Spend, dry_run=True)) == {"inbox": 10}
-    assert await live.value("select count(*) from {s}.inbox") == 10, "it was only looked at"
+    assert await inspection.count_inbox(live) == 10, "it was only looked at"
     assert went(await purge(live, s.Spend)) == {"inbox": 10}
 
-    assert await live.value("select count(*) from {s}.inbox") == 0
+    assert await inspection.count_inbox(live) == 0
     assert await live.fetch("select purged, purged_from from {s}.floors") == [(10, 1)]
     assert before == await live.fetch(
         "select type, outcome, sum(n) from {s}.counters group by 1, 2 order by 1, 2"
@@ -85,12 +86,10 @@ async def test_what_failed_is_parked_quarantined_or_decided_never_goes(live: Con
         "gap": "parked",
         "reuse": "quarantined",
     }
-    assert await live.value("select count(*) from {s}.quarantine") == 2
-    assert await live.value("select count(*) from {s}.incidents") >= 1
-    assert await live.value("select count(*) from {s}.decisions") == 2, (
-        "the skip, and the winner of version 1"
-    )
-    assert await live.value("select count(*) from {s}.parked") == 3
+    assert await inspection.count_quarantined(live) == 2
+    assert await inspection.count_incidents(live) >= 1
+    assert await inspection.count_decisions(live) == 2, "the skip, and the winner of version 1"
+    assert await inspection.count_parked(live) == 3
 
 
 @pytest.mark.parametrize("sequence", ["contiguous", "monotonic"])
@@ -172,7 +171,7 @@ async def test_a_process_that_rests_does_not_take_a_purged_inbox_for_an_older_da
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.settled(s.Spend)
         beats = await live.value("select written from {s}.floors")
-        await live.value_of("select floor from {s}.floors", 1)
+        await inspection.reaches(1, inspection.ack_floor, live)
         await age(live, 31)
         assert went(await purge(live, s.Spend)) == {"inbox": 1}
         epoch = await live.value("select epoch from {s}.consumers")
@@ -259,7 +258,7 @@ async def test_rows_are_archived_in_files_before_they_go_and_the_files_leave_in_
     assert file.stat().st_mode & 0o777 == 0o600
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["id"] for line in lines] == ["e1", "e2", "e3", "e4"]
-    assert await live.value("select count(*) from {s}.inbox") == 0
+    assert await inspection.count_inbox(live) == 0
 
     assert (await purge(live, s.Spend, archive_s=DAY, **folder)).files == 0
     os.utime(file, (0, 0))
@@ -280,7 +279,7 @@ async def test_a_folder_that_cannot_be_written_keeps_the_rows(live: ConsumerHarn
     (tmp_path / "taken").write_text("")
     with pytest.raises(ArchiveFailed, match="nothing is removed"):
         await purge(live, s.Spend, archive="files", archive_folder=str(tmp_path / "taken"))
-    assert await live.value("select count(*) from {s}.inbox") == 2
+    assert await inspection.count_inbox(live) == 2
 
 
 async def test_under_legal_hold_nothing_goes(live: ConsumerHarness) -> None:

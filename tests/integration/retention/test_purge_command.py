@@ -7,6 +7,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Ended, projectionist
 from tests.support.retention import age
@@ -45,14 +46,14 @@ async def test_a_dry_run_says_what_would_go_and_of_whom_nothing(live: ConsumerHa
     assert ended.code == 0, ended.err
     assert "inbox  Orders    3" in ended.out
     assert "Spend: nothing goes, legal hold" in ended.out
-    assert await live.value("select count(*) from {s}.inbox") == 6
+    assert await inspection.count_inbox(live) == 6
 
 
 async def test_one_consumer_is_purged_by_name(live: ConsumerHarness) -> None:
     await old(live)
     shown = json.loads((await purged(live, "Orders", "--json")).out)
     assert shown["went"] == [{"table": "inbox", "consumer": "Orders", "rows": 3}]
-    assert await live.value("select count(*) from {s}.inbox") == 3
+    assert await inspection.count_inbox(live) == 3
     assert (await purged(live, "Nobody")).code == 1
 
 
@@ -63,11 +64,11 @@ async def test_a_purge_killed_before_its_commit_has_archived_and_removed_nothing
     env = environment(live, retention__archive="files", retention__archive_folder=str(tmp_path))
     async with projectionist("purge", APP, env=env, kill_at={"purge.removed": 1}) as child:
         await child.ended()
-    assert await live.value("select count(*) from {s}.inbox") == 6
+    assert await inspection.count_inbox(live) == 6
     assert len(archived_in(tmp_path)) == 6
 
     assert (await purged(live, **env)).code == 0
-    assert await live.value("select count(*) from {s}.inbox") == 0
+    assert await inspection.count_inbox(live) == 0
     archived = archived_in(tmp_path)
     assert (len(archived), len(set(archived))) == (12, 6), "twice, and never not at all"
 
@@ -85,7 +86,7 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_keeps_the_rows(
         await child.said("nothing is removed")
         await child.heard("purge.failed", count=2)
         assert child.err.count("nothing is removed") == 1
-    assert await live.value("select count(*) from {s}.inbox") == 6
+    assert await inspection.count_inbox(live) == 6
 
 
 async def test_running_processes_purge_in_the_background_one_at_a_time(live: ConsumerHarness) -> None:
@@ -94,7 +95,7 @@ async def test_running_processes_purge_in_the_background_one_at_a_time(live: Con
     async with projectionist("run", APP, env=env) as one, projectionist("run", APP, env=env) as other:
         for process in (one, other):
             await process.heard("worker.running")
-        await live.value_of("select count(*) from {s}.inbox", 0)
+        await inspection.reaches(0, inspection.count_inbox, live)
 
         async def told() -> bool:
             return "retention: 3 rows of inbox, Orders removed" in one.err + other.err

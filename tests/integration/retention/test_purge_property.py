@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import PATIENCE, ConsumerHarness
 from tests.support.retention import DAY, age, forgets_after, purge, sent, went
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -86,7 +87,7 @@ class Story:
 
     async def rewind(self) -> None:
         """The broker delivers again all it holds, as after a restore."""
-        durable = await self.live.value("select durable from {s}.consumers where name = 'Orders'")
+        durable = await inspection.durable_name(self.live, "Orders")
         if durable and self.published:
             await self.live.nats.jetstream().delete_consumer(self.live.stream.name, durable)
             await self.live.pool.execute("update projectionist.floors set floor = 0, floor_hash = null")
@@ -98,7 +99,7 @@ class Story:
         async with self.live.running(self.s.Orders, policy=POLICY):
             await self.live.settled(self.s.Orders)
             if state.last_seq:
-                await self.live.value_of("select floor from {s}.floors", state.last_seq)
+                await inspection.reaches(state.last_seq, inspection.ack_floor, self.live)
         await sent(self.live)
         report = await purge(self.live, self.s.Orders, policy=POLICY, intents_s=3 * DAY)
         self.removed.update(went(report))
@@ -170,9 +171,9 @@ async def test_no_sequence_of_purges_retries_repeats_and_redeliveries_applies_an
     for _, _, _, history in await live.rows("orders"):
         taken = [one for one in msgspec.json.decode(history) if one == "placed"]
         assert len(taken) <= 1, history
-    applied = await live.value("select coalesce(sum(n), 0) from {s}.counters where outcome = 'applied'")
+    applied = await inspection.count_outcomes(live, "applied")
     assert applied == len(story.published)
     events = await live.rows("orders")
     assert sum(len(msgspec.json.decode(history)) for *_, history in events) == len(story.published)
-    written = story.removed["intents"] + await live.value("select count(*) from {s}.intents")
+    written = story.removed["intents"] + await inspection.count_intents(live)
     assert written == sum(isinstance(event, OrderPaid) for event, *_ in story.published)

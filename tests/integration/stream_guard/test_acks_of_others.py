@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.servers import SCHEMA, Stream
@@ -47,7 +48,7 @@ class Thief:
 
 @asynccontextmanager
 async def thief(harness: ConsumerHarness) -> AsyncIterator[Thief]:
-    durable = await harness.value("select durable from {s}.consumers where name = 'Orders'")
+    durable = await inspection.durable_name(harness, "Orders")
     made = Thief(harness, durable)
     subscription = await harness.nats.subscribe(made.inbox, cb=made.ack)
     try:
@@ -109,7 +110,7 @@ async def test_what_somebody_else_acks_while_nobody_reads_is_read_by_the_next_st
 
 async def at_rest(harness: ConsumerHarness) -> bool:
     """Whether the broker has nothing left to deliver, and every ack."""
-    durable = await harness.value("select durable from {s}.consumers")
+    durable = await inspection.durable_name(harness)
     info = await harness.nats.jetstream().consumer_info(harness.stream.name, durable)
     return not info.num_pending and not info.num_ack_pending
 
@@ -156,7 +157,7 @@ async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: Consumer
             assert heard.counts["standing.acked_elsewhere"] == 0
 
     await load.check()
-    assert await live.value("select count(*) from {s}.settled_batches") == 0
+    assert await inspection.count_marks(live, "settled_batches") == 0
 
 
 def between(stream: Stream) -> type[Projection]:
@@ -191,11 +192,11 @@ async def test_what_comes_together_while_a_floor_stands_is_listed_in_steps_and_n
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
     with listening() as heard:
         async with live.running(cls):
-            await live.value_of("select floor from {s}.floors", 40)
+            await inspection.reaches(40, inspection.ack_floor, live)
 
     assert heard.counts["account.listed"] > 0
     assert await live.value(OPEN) == 0
-    assert await live.value("select count(*) from {s}.settled_batches") == 0
+    assert await inspection.count_marks(live, "settled_batches") == 0
 
 
 @pytest.mark.parametrize("others", [False, True])
@@ -217,10 +218,10 @@ async def test_what_is_settled_above_a_floor_that_stands_takes_few_rows_and_none
                 await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")
         await live.value_of("select count(*) from mine", 60)
         await live.value_of("select count(*) <= 11 from {s}.settled_batches", True)
-        assert await live.value("select floor from {s}.floors") == 0
+        assert await inspection.ack_floor(live) == 0
         await live.pool.execute("alter table projectionist.inbox drop constraint odd")
         await live.value_of("select floor >= $1 from {s}.floors", True, 120 if others else 61)
-        await live.value_of("select count(*) from {s}.settled_batches", 0)
+        await inspection.reaches(0, inspection.count_marks, live, "settled_batches")
 
     assert await live.value(OPEN) == 0
     assert await live.value("select count(*) from mine") == 61
@@ -266,7 +267,7 @@ async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: 
             for number in range(20):
                 await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")
                 await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
-            await live.value_of("select floor from {s}.floors", 40)
+            await inspection.reaches(40, inspection.ack_floor, live)
 
     assert heard.counts["account.listed"] == 0
     assert await live.value("select count(*) from mine") == 20

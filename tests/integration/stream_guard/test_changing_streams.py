@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from nats.js.errors import NotFoundError
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.peers import peer_takes
@@ -64,12 +65,12 @@ async def changing(live: ConsumerHarness) -> AsyncIterator[Changing]:
 
 async def durable(harness: ConsumerHarness) -> Any:
     """The one durable, as the broker shows it."""
-    name = await harness.value("select durable from {s}.consumers")
+    name = await inspection.durable_name(harness)
     return await harness.nats.jetstream().consumer_info(harness.stream.name, name)
 
 
 async def nothing_is_in_quarantine(harness: ConsumerHarness) -> bool:
-    return not await harness.value("select count(*) from {s}.quarantine")
+    return not await inspection.count_quarantined(harness)
 
 
 async def finding(harness: ConsumerHarness, aggregate: str) -> str:
@@ -167,7 +168,7 @@ async def test_what_was_passed_over_while_nobody_read_is_read_by_the_next_start(
     await refilter(live, live.stream.subject("order", "o2"))
     await live.publish(OrderPaid(), "o1", 2)
     await place(live, "o2")
-    name = await live.value("select durable from {s}.consumers")
+    name = await inspection.durable_name(live)
     taken = await peer_takes(live.nats.jetstream(), live.stream.name, name, 1)
     await taken[0].ack_sync()
 
@@ -250,7 +251,7 @@ async def test_what_only_the_common_filter_of_several_patterns_lets_through_is_a
 
     assert await live.rows("kinds") == [("o1", 1), ("o2", 1)]
     assert await nothing_is_in_quarantine(live)
-    assert await live.value("select sum(n) from {s}.counters where outcome = 'foreign'") == 8
+    assert await inspection.count_outcomes(live, "foreign") == 8
 
 
 async def test_what_is_not_the_consumers_is_on_record_and_no_stream_is_read_twice_for_it(
@@ -265,11 +266,11 @@ async def test_what_is_not_the_consumers_is_on_record_and_no_stream_is_read_twic
                 await live.publish(OrderNoted("x"), f"p{number}", 1, place="payment")
                 await live.publish(OrderNoted("x"), f"o{number}", 1)
                 await live.publish(OrderNoted("x"), f"p{number}", 2, place="payment")
-            await live.value_of("select floor from {s}.floors", 90)
+            await inspection.reaches(90, inspection.ack_floor, live)
 
     assert heard.counts["account.listed"] == 0
-    assert await live.value("select sum(n) from {s}.counters where outcome = 'foreign'") == 60
-    assert await live.value("select count(*) from {s}.settled_batches") == 0
+    assert await inspection.count_outcomes(live, "foreign") == 60
+    assert await inspection.count_marks(live, "settled_batches") == 0
 
 
 async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consumers(
@@ -386,7 +387,7 @@ async def test_what_a_peer_holds_of_a_sourced_aggregate_is_fetched(
     for version in range(1, 6):
         await live.publish(OrderNoted("x"), "o1", version)
     await eventually(lambda: holds(live, copy.name, 5))
-    name = await live.value("select durable from {s}.consumers")
+    name = await inspection.durable_name(live)
     taken = await peer_takes(live.nats.jetstream(), copy.name, name, 5)
     for message in taken[:1] + taken[3:]:
         await message.nak()

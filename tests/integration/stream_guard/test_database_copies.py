@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.copies import copy_beside, dump_elsewhere, dumped, loaded
 from tests.support.load import Load, tuned
@@ -66,7 +67,7 @@ async def test_a_durable_bears_the_name_of_its_database_and_consumer(live: Consu
 
     here = await live.value("select system_identifier::text from pg_control_system()")
     assert borne["projectionist.system"] == here
-    assert borne["projectionist.consumer"] == f"{await live.value('select number from {s}.consumers')} Orders"
+    assert borne["projectionist.consumer"] == f"{await inspection.consumer_number(live)} Orders"
     assert borne["projectionist.schema"] == SCHEMA
     assert borne["projectionist.owner"] == await live.value("select token::text from {s}.owner")
 
@@ -78,7 +79,7 @@ async def test_a_durable_of_before_is_taken_up_and_what_others_wrote_into_it_sta
     await live.migrate(s.Orders)
     await live.settle(s.Orders)
     js = live.nats.jetstream()
-    name = await live.value("select durable from {s}.consumers")
+    name = await inspection.durable_name(live)
     config = (await js.consumer_info(live.stream.name, name)).config
     config.metadata = {"team": "shop"}
     await js.add_consumer(live.stream.name, config)
@@ -132,7 +133,7 @@ async def test_a_dump_in_another_cluster_is_known_and_reads_when_it_is_adopted(l
                         for number in range(2, 30):
                             await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
                         await eventually(lambda: holds(there, 29))
-                        assert await live.value("select count(*) from {s}.inbox") == 1
+                        assert await inspection.count_inbox(live) == 1
             assert await kinds(there) == []
             assert str(taken.before) != taken.database
             assert (
@@ -176,7 +177,7 @@ async def test_the_original_takes_its_durables_back_when_it_is_adopted(
     assert (done.code, done.err) == (0, "")
     assert done.out.count("was another database's") == 2
     assert (again.code, "is the real one already" in again.err) == (1, True)
-    assert await live.value("select count(*) from {s}.incidents where closed is null") == 0
+    assert await inspection.count_incidents(live, unsettled=True) == 0
     await load.check()
 
 

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from nats.js.api import StreamSource
 from nats.js.errors import NotFoundError
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.copies import copy_of
 from tests.support.load import Load, tuned
@@ -154,7 +155,7 @@ async def test_a_stream_restored_with_equal_messages_is_adopted_and_read_on(live
     await js.delete_stream(f"{name}_KEPT")
 
     await load.check()
-    assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
+    assert not await inspection.count_outcomes(live, "redelivered")
 
 
 async def holds(harness: ConsumerHarness, stream: str, messages: int) -> bool:
@@ -189,7 +190,7 @@ async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(
             await live.settled(s.Orders, s.Spend)
 
     assert len(await live.rows("orders")) == 240
-    assert await live.value("select count(*) from {s}.intents") == 40
+    assert await inspection.count_intents(live) == 40
     assert await incidents(live) == []
 
 
@@ -227,7 +228,7 @@ async def test_a_durable_deleted_while_nobody_read_goes_on_behind_its_floor(live
     await live.settle(s.Orders, s.Spend)
 
     await load.check()
-    assert not await live.value("select sum(n) from {s}.counters where outcome = 'redelivered'")
+    assert not await inspection.count_outcomes(live, "redelivered")
     assert await live.value("select count(*) from {s}.audit where verb = 'rewind'") == 2
 
 

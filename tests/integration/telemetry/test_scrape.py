@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import gateway
 from tests.support.otlp import sink
@@ -111,9 +112,9 @@ async def test_outcomes_are_told_by_source_where_sources_are_listed(live: Consum
     env = telling(live, port) | {"PROJECTIONIST_TELEMETRY__SOURCES": "till,desk"}
     async with projectionist("run", APP, env=env) as runner:
         await live.value_of("select count(*) from {s}.counters where outcome = 'quarantined'", 1)
-        await live.value_of("select sum(n)::int from {s}.counters where outcome = 'applied'", 4)
-        await live.value_of("select sum(n)::int from {s}.counters where outcome = 'failed'", 2)
-        await live.value_of("select sum(n)::int from {s}.counters where outcome = 'duplicate'", 2)
+        await inspection.reaches(4, inspection.count_outcomes, live, "applied")
+        await inspection.reaches(2, inspection.count_outcomes, live, "failed")
+        await inspection.reaches(2, inspection.count_outcomes, live, "duplicate")
 
         async def told() -> dict[tuple[str, str], float]:
             found: dict[tuple[str, str], float] = defaultdict(float)
@@ -221,7 +222,7 @@ async def test_a_collector_that_is_away_costs_nothing_but_a_line(live: ConsumerH
     )
     async with projectionist("run", APP, env=env) as runner:
         await runner.heard("worker.running")
-        await live.value_of("select count(*) from {s}.inbox where state = 'applied'", 20)
+        await inspection.reaches(20, inspection.count_inbox, live, state="applied")
         await runner.heard("heart.beat", 20)
         runner.signal(signal.SIGTERM)
         ended = await runner.ended()

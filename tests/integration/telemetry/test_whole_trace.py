@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.otlp import Sink, Span, sink
 from tests.support.process import ROOT, projectionist
@@ -71,12 +72,12 @@ async def park_and_drain(live: ConsumerHarness, env: Mapping[str, str]) -> None:
     await publish(env, 1, 3)
     async with projectionist("run", APP, env=env) as runner:
         await runner.heard("batch.acked")
-        await live.value_of("select count(*) from {s}.parked", 1)
+        await inspection.reaches(1, inspection.count_parked, live)
         runner.signal(signal.SIGTERM)
         assert (await runner.ended()).code == 0
     await publish(env, 2)
     async with projectionist("run", APP, env=env) as runner:
-        await live.value_of("select count(*) from {s}.intents", 1)
+        await inspection.reaches(1, inspection.count_intents, live)
         runner.signal(signal.SIGTERM)
         assert (await runner.ended()).code == 0
 
@@ -87,7 +88,7 @@ async def send_and_die_and_send_again(live: ConsumerHarness, env: Mapping[str, s
         assert (await relay.ended()).code == -signal.SIGKILL
     await live.value("update {s}.outbox set lease_until = clock_timestamp()")
     async with projectionist("relay", APP, env=env) as relay:
-        await live.value_of("select count(*) from {s}.intents where state = 'sent'", 1)
+        await inspection.reaches(1, inspection.count_intents, live, state="sent")
         relay.signal(signal.SIGTERM)
         assert (await relay.ended()).code == 0
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.process import run_projectionist
 from tests.support.rebuilding import RebuildHarness, shop_app
 from tests.support.servers import SCHEMA
@@ -67,7 +68,7 @@ async def test_settled_events_are_duplicates_and_emit_nothing_unsettled_ones_are
     assert await harness.rows("orders") == rows
     assert await rebuilds.effects() == effects
     await harness.settle(s.Orders)
-    assert await harness.value("select count(*) from {s}.intents") == 2
+    assert await inspection.count_intents(harness) == 2
 
 
 async def test_where_it_is_allowed_unsettled_events_are_applied_once_with_their_effects(
@@ -79,9 +80,9 @@ async def test_where_it_is_allowed_unsettled_events_are_applied_once_with_their_
     told = await replay(rebuilds, s.Orders, Range(1, 4), "allow")
     assert (told.settled, told.unsettled, told.outcomes["applied"]) == (2, 2, 2)
     assert [row[1] for row in await harness.rows("orders")] == ["paid", "paid"]
-    assert await harness.value("select count(*) from {s}.intents") == 2
+    assert await inspection.count_intents(harness) == 2
     await harness.settle(s.Orders)
-    assert await harness.value("select count(*) from {s}.intents") == 2
+    assert await inspection.count_intents(harness) == 2
     assert await harness.states(s.Orders) == dict.fromkeys("abcd", "applied")
     assert await harness.fetch("select verb, who, reason from {s}.audit where verb = 'replay'") == [
         ("replay", "me", "to see")
@@ -100,7 +101,7 @@ async def test_below_the_effects_mark_intents_are_counted_by_slot_and_not_made(
     await harness.pool.execute("delete from projectionist.inbox; delete from projectionist.positions")
     told = await replay(rebuilds, s.Orders, Range(1, 2), "allow")
     assert told.suppressed == {"Receipt": 1}
-    assert await harness.value("select count(*) from {s}.intents") == 0
+    assert await inspection.count_intents(harness) == 0
 
 
 async def test_a_dry_run_tells_and_changes_nothing(rebuilds: RebuildHarness) -> None:
@@ -112,9 +113,7 @@ async def test_a_dry_run_tells_and_changes_nothing(rebuilds: RebuildHarness) -> 
     assert (told.settled, told.unsettled, told.outcomes) == (1, 2, {})
     assert await rebuilds.effects() == effects
     assert await harness.value("select count(*) from {s}.audit where verb = 'replay'") == 0
-    assert await harness.value("select count(*) from {s}.runners where stopped is null") == 0, (
-        "nobody runs it any more"
-    )
+    assert await inspection.count_running(harness) == 0, "nobody runs it any more"
 
 
 async def test_a_reactor_is_not_replayed_unless_its_settings_say_so(rebuilds: RebuildHarness) -> None:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.process import projectionist
@@ -107,7 +108,7 @@ async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Consu
     app = app_of(live, s.Orders)
     async with live.running(s.Orders):
         await live.publish(OrderPaid(), "o1", 2)
-        await live.value_of("select head from {s}.positions", "gap")
+        await inspection.reaches("gap", inspection.head_state, live)
         waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2))
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         assert await waiting == WaitResult(WaitOutcome.APPLIED)
