@@ -61,7 +61,7 @@ async def test_newer_code_of_one_consumer_ends_that_one_alone_in_older_processes
         await stop(old)
 
 
-async def test_a_release_goes_back_to_the_one_before_where_it_is_told_to_and_the_later_one_ends_that_alone(
+async def test_a_release_goes_back_where_told_to_and_the_later_release_ends_its_consumer(
     live: ConsumerHarness,
 ) -> None:
     s = await migrated(live)
@@ -108,7 +108,7 @@ async def test_a_process_of_which_newer_code_has_every_consumer_ends_and_names_t
     assert await inspection.count_running(live) == 0
 
 
-async def test_a_consumer_that_cannot_begin_is_told_once_and_begins_when_it_can_while_others_work(
+async def test_a_consumer_unable_to_begin_is_told_once_and_begins_later_while_others_work(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -144,7 +144,7 @@ async def test_a_process_none_of_whose_consumers_can_begin_ends_and_says_why(liv
     assert "Traceback" not in ended.err
 
 
-async def test_a_revision_that_cannot_be_built_waits_for_better_code_and_stops_no_other_consumer(
+async def test_an_unbuildable_revision_waits_for_better_code_and_stops_no_other_consumer(
     live: ConsumerHarness,
 ) -> None:
     s = await migrated(live)

@@ -55,7 +55,7 @@ async def tried(live: ConsumerHarness, times: int = 1) -> None:
     await eventually(lambda: live.value("select count(*) > 0 from {s}.quarantine where attempts = $1", times))
 
 
-async def test_headers_that_were_missing_are_supplied_and_the_event_is_settled_like_any_other(
+async def test_supplied_headers_settle_an_event_that_lacked_them_like_any_other(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -458,7 +458,7 @@ async def test_an_entry_of_which_only_the_beginning_was_kept_is_read_from_the_st
     assert await live.value("select length(history->>0) from orders") == 3_000
 
 
-async def test_where_the_rest_of_it_is_gone_an_entry_stays_until_somebody_supplies_the_data(
+async def test_a_truncated_entry_whose_message_is_purged_stays_until_data_is_supplied(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

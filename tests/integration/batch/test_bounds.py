@@ -37,7 +37,7 @@ async def test_many_heads_that_go_on_at_once_share_what_one_transaction_drains(
     ] * 3
 
 
-async def test_old_versions_of_many_aggregates_are_looked_up_without_all_their_other_versions(
+async def test_old_versions_of_many_aggregates_are_looked_up_without_their_other_versions(
     live: ConsumerHarness,
 ) -> None:
     """Events published anew under other ids: each batch asks who holds which version of which aggregate."""

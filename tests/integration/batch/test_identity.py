@@ -134,7 +134,7 @@ async def test_one_event_in_the_hands_of_ten_processes_has_one_effect(live: Cons
     assert await inspection.count_outcomes(live, "redelivered") == 27
 
 
-async def test_a_durable_made_anew_without_a_floor_brings_the_whole_stream_and_nothing_changes(
+async def test_a_durable_made_anew_without_a_floor_redelivers_all_and_nothing_changes(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

@@ -34,7 +34,7 @@ async def test_a_missing_version_that_comes_and_fails_is_a_failed_head_and_no_ga
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
 
 
-async def test_behind_a_missing_version_that_came_and_failed_nothing_is_tried_in_monotonic_order(
+async def test_monotonic_order_tries_nothing_behind_a_missing_version_that_came_and_failed(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream, sequence="monotonic")
@@ -83,7 +83,7 @@ async def test_skip_means_the_event_that_failed_also_where_an_earlier_one_came_a
     assert await live.head(s.Orders, "order/o1") == (4, "clear", 0)
 
 
-async def test_an_edit_of_the_event_that_failed_is_tried_at_once_also_where_an_earlier_one_came_after_it(
+async def test_an_edited_failure_is_tried_at_once_though_an_earlier_event_came_after_it(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream, sequence="monotonic")

@@ -149,7 +149,7 @@ async def test_a_version_used_twice_is_an_incident_and_the_first_stands(
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_a_version_used_twice_while_its_first_holder_waits_unread_is_found_by_the_unique_key(
+async def test_a_version_used_twice_while_its_first_holder_is_unread_is_found_by_the_key(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

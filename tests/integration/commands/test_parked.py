@@ -94,7 +94,7 @@ async def test_filters_choose(cli: Cli, s: Any) -> None:
     assert "there is no consumer 'Nobody'" in await cli.refused("parked", "list", "--consumer", "Nobody")
 
 
-async def test_one_event_is_shown_without_its_payload_unless_that_is_asked_for_and_recorded(
+async def test_an_event_is_shown_without_its_payload_unless_asked_for_on_record(
     live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
     [shown] = (await cli.seen("parked", "show", "bad-1"))["events"]

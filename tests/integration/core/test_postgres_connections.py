@@ -112,7 +112,7 @@ async def test_a_server_that_does_not_answer_is_unreachable(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-async def test_a_database_that_cannot_hold_every_text_is_refused_wherever_it_is_first_looked_at(
+async def test_a_database_that_cannot_hold_every_text_is_refused_wherever_it_is_opened(
     live: ConsumerHarness, encoding: str
 ) -> None:
     name = f"narrow_{encoding.lower()}"

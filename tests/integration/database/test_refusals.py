@@ -87,7 +87,7 @@ async def full(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
 
 
 @pytest.mark.parametrize("what", ["role", "database"])
-async def test_a_postgresql_without_a_connection_to_spare_is_tried_once_a_second_and_told_once(
+async def test_a_postgresql_without_spare_connections_is_tried_once_a_second_and_told_once(
     live: ConsumerHarness, told: list[str], what: str
 ) -> None:
     s = shop(live.stream)

@@ -109,7 +109,7 @@ async def test_no_character_in_any_header_ends_a_process_or_stops_another_event(
     )
 
 
-async def test_a_time_that_no_column_takes_is_refused_before_its_event_would_have_to_be_parked(
+async def test_a_time_that_no_column_takes_is_refused_before_its_event_is_parked(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

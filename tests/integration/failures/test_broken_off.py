@@ -22,7 +22,7 @@ from projectionist.runner.process import supervisor
 pytestmark = pytest.mark.asyncio
 
 
-async def test_an_event_that_ends_its_consumer_by_an_error_is_failed_in_the_end_and_others_are_applied(
+async def test_an_event_whose_error_ends_its_consumer_is_failed_and_others_are_applied(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle, applied = BatchSettler.settle, Pipeline._applied

@@ -97,7 +97,7 @@ async def test_with_any_an_aggregate_begins_where_the_stream_does_and_that_is_re
     assert await live.unaccounted(s.Orders) == []
 
 
-async def test_with_any_a_version_below_the_beginning_is_an_incident_and_stays_stepped_over(
+async def test_baseline_any_reports_a_later_lower_version_as_late(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream, baseline="any")
@@ -214,7 +214,7 @@ async def test_with_any_two_processes_record_one_beginning_each(live: ConsumerHa
     assert await live.value("select count(distinct aggregate) from {s}.decisions") == 30
 
 
-async def test_with_any_and_subjects_without_the_aggregate_the_first_version_seen_counts_and_start_says_so(
+async def test_baseline_any_without_the_aggregate_in_subjects_starts_at_the_first_version(
     live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Notes(
@@ -247,7 +247,7 @@ async def test_with_any_and_subjects_without_the_aggregate_the_first_version_see
     assert definition(Notes).subjects.names_aggregate is False
 
 
-async def test_a_stream_that_has_lost_its_beginning_is_told_once_at_start_while_that_matters(
+async def test_a_stream_that_lost_its_beginning_is_told_once_at_start_while_it_matters(
     live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)

@@ -164,7 +164,7 @@ async def test_a_consumer_whose_subjects_cut_an_aggregate_is_told_where_the_rest
         assert f"version 1 is at sequence {elsewhere} on {live.stream.subject('archive', 'o1')}" in detail
 
 
-async def test_without_the_aggregate_in_the_subjects_a_gap_is_filtered_and_that_is_said_at_start(
+async def test_without_the_aggregate_in_the_subjects_a_gap_is_filtered_and_start_says_so(
     live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Blind(

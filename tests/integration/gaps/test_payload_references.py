@@ -48,7 +48,7 @@ async def notes(live: ConsumerHarness) -> list[str]:
     return msgspec.json.decode(text, type=list[str])
 
 
-async def test_beyond_the_limit_the_bytes_stay_in_the_stream_and_a_filled_gap_drains_all_the_same(
+async def test_payloads_beyond_the_limit_stay_in_the_stream_and_a_filled_gap_drains_them(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -157,7 +157,7 @@ async def test_the_setting_of_what_same_content_means_may_change_while_a_referen
 
 
 @pytest.mark.parametrize("how", ["deleted", "other stream"])
-async def test_bytes_that_are_gone_stop_their_aggregate_with_a_clear_word_until_somebody_decides(
+async def test_a_purged_payload_stops_its_aggregate_with_a_clear_error_until_a_decision(
     live: ConsumerHarness, how: str
 ) -> None:
     s = shop(live.stream)
@@ -247,7 +247,7 @@ async def test_what_was_decided_against_or_nobody_handles_needs_no_bytes(live: C
     assert (states["e6"], states["e7"]) == ("discarded", "ignored")
 
 
-async def test_while_the_broker_cannot_be_asked_the_head_is_put_off_and_no_attempt_is_counted(
+async def test_a_head_is_put_off_and_no_attempt_counted_while_the_broker_is_unreachable(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)

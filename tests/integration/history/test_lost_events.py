@@ -139,7 +139,7 @@ async def test_an_event_that_no_handler_takes_has_touched_no_row_that_aggregates
     assert await harness.rows("spend") == [("ann", 4, 400)]
 
 
-async def test_a_row_that_no_event_made_is_drift_though_the_stream_has_lost_events_of_others(
+async def test_a_row_that_no_event_made_is_drift_though_the_stream_lost_events_of_others(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness
@@ -172,7 +172,7 @@ async def test_an_event_erased_inside_the_stream_is_told_before_a_rebuild_begins
     assert await rebuilds.generation(s.Orders) == 2
 
 
-async def test_an_event_erased_while_the_bulk_reads_is_missed_before_the_swap_and_partial_goes_on(
+async def test_an_event_erased_in_the_bulk_is_missed_before_the_swap_and_partial_goes_on(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness

@@ -116,7 +116,7 @@ async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_wo
     assert "destination" in await inspection.parked_error(live)
 
 
-async def test_an_address_an_order_or_a_content_that_nobody_could_open_fails_its_event_alone(
+async def test_an_intent_that_cannot_be_stored_fails_its_event_alone(
     live: ConsumerHarness,
 ) -> None:
     """A staged intent that is refused when it is unpacked would stop every relay, for good."""

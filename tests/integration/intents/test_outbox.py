@@ -119,7 +119,7 @@ class Sorted(Intent, provider="stub", destination="to", order_by="by"):
     by: str | None = None
 
 
-async def test_what_nobody_could_send_is_refused_and_what_has_no_order_is_not_ordered_by_its_absence(
+async def test_an_unstorable_destination_is_refused_and_without_order_there_is_no_lane(
     harness: ConsumerHarness,
 ) -> None:
     shop = Outbox("shop-api")

@@ -19,7 +19,7 @@ from projectionist.runner.pipeline import loop
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_batch_that_outlives_the_ack_wait_is_not_acked_and_its_redelivery_is_absorbed(
+async def test_a_batch_beyond_the_ack_wait_is_not_acked_and_its_redelivery_is_absorbed(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "PATIENCE", 100.0)  # as if the broker had not heard that it takes longer

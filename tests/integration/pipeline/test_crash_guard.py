@@ -76,7 +76,7 @@ async def test_what_is_stored_after_a_process_has_ended_uncleanly_is_not_tried_o
 
 
 @pytest.mark.parametrize("env", [{}, STORES], ids=["acked after its commit", "stored first"])
-async def test_an_event_that_kills_its_process_is_failed_after_three_and_all_others_are_applied(
+async def test_an_event_that_kills_three_processes_is_failed_and_all_others_are_applied(
     live: ConsumerHarness, env: dict[str, str]
 ) -> None:
     s = shop(live.stream)

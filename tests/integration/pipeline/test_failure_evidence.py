@@ -183,7 +183,7 @@ def retrying(attempts: int) -> RetryPolicy:
 
 
 @pytest.mark.parametrize("state", ["42501", "42703", "55000", "XX001", "58030", "42601"])
-async def test_one_row_that_the_database_refuses_with_whichever_words_fails_its_event_alone(
+async def test_a_row_that_the_database_refuses_in_any_words_fails_its_event_alone(
     live: ConsumerHarness, state: str
 ) -> None:
     s = shop(live.stream)
@@ -237,7 +237,7 @@ async def test_an_event_that_ends_its_back_end_is_failed_and_all_others_are_appl
     assert await live.unaccounted(cls) == []
 
 
-async def test_what_only_the_claim_refuses_is_quarantined_as_bytes_and_its_neighbours_go_on(
+async def test_an_event_only_the_claim_refuses_is_quarantined_as_bytes_and_others_go_on(
     live: ConsumerHarness,
 ) -> None:
     """Whatever reading may ever let pass: a text with the sign that divides texts, and one that no text may hold."""
@@ -328,7 +328,7 @@ async def test_a_process_that_cannot_finish_an_event_ends_when_it_is_asked_to(
     assert time.monotonic() - asked < 2 + 10  # and what it takes to give back what it holds
 
 
-async def test_an_entry_of_quarantine_that_nobody_can_read_again_keeps_no_other_that_is_due_waiting(
+async def test_an_unreadable_quarantine_entry_keeps_no_other_due_entry_waiting(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
@@ -390,7 +390,7 @@ async def test_a_start_brings_nothing_forward_that_waits_for_long_on_purpose(liv
             assert await live.value("select due > clock_timestamp() + interval '1 second' from {s}.positions")
 
 
-async def test_what_nobody_could_park_while_a_table_of_ours_was_locked_comes_back_by_itself(
+async def test_an_event_not_parked_because_of_a_locked_table_comes_back_by_itself(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -515,7 +515,7 @@ async def test_what_was_refused_is_known_to_a_durable_that_begins_anew(
     assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(1, "refused", "discarded")]
 
 
-async def test_what_cannot_be_parked_for_its_data_waits_for_a_person_and_keeps_nobody_waiting(
+async def test_an_event_that_cannot_be_parked_for_its_data_waits_for_a_person_alone(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

@@ -154,7 +154,7 @@ async def test_a_handler_that_waits_for_what_never_comes_fails_its_event_alone(
     assert error == "the handler has made no use of its transaction for 0.5 s, and has not returned"
 
 
-async def test_a_task_that_is_cancelled_by_nobody_is_an_error_and_the_consumer_begins_again(
+async def test_a_task_cancelled_by_nobody_is_an_error_and_the_consumer_begins_again(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)

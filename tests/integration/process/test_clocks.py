@@ -72,7 +72,7 @@ async def test_a_clock_that_goes_back_delays_no_retry(
     assert [line for line in told if "clock went back" in line]
 
 
-async def test_what_an_operator_wanted_at_once_is_done_though_the_clock_went_back_while_nobody_ran(
+async def test_an_operators_retry_is_due_at_once_though_the_clock_went_back_meanwhile(
     clock: Clock, live: ConsumerHarness
 ) -> None:
     s = shop(live.stream)
@@ -112,7 +112,7 @@ async def test_who_is_frozen_is_ended_though_its_heartbeat_is_of_a_later_clock(
     await load.check()
 
 
-async def test_what_a_dead_runner_had_claimed_is_taken_over_though_its_lease_is_of_a_later_clock(
+async def test_claims_of_a_dead_runner_are_taken_over_though_its_lease_is_of_a_later_clock(
     clock: Clock, live: ConsumerHarness
 ) -> None:
     s = shop(live.stream)
@@ -211,7 +211,7 @@ async def test_a_relay_goes_on_with_what_is_due_and_leased_by_a_later_clock(
     assert cls.executions[down] == 1
 
 
-async def test_a_circuit_that_opens_while_the_clock_goes_back_opens_for_no_longer_than_it_may(
+async def test_a_circuit_that_opens_while_the_clock_goes_back_stays_open_no_longer(
     clock: Clock, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pause is reckoned by the old clock, and written when the relay has done with what waited by it."""
@@ -238,7 +238,7 @@ async def test_a_circuit_that_opens_while_the_clock_goes_back_opens_for_no_longe
     assert cls.executions == {key: 1}
 
 
-async def test_a_relay_that_starts_behind_a_clock_that_went_back_takes_up_what_another_had_leased(
+async def test_a_relay_started_after_the_clock_went_back_takes_up_leases_of_another(
     clock: Clock, database: str
 ) -> None:
     cls = scripted()
@@ -275,7 +275,7 @@ async def test_what_a_relay_is_sending_when_the_clock_jumps_is_done_once(
     assert cls.executions == dict.fromkeys([*keys, *later], 1)
 
 
-async def test_a_clock_that_goes_back_makes_no_key_look_younger_than_its_provider_remembers(
+async def test_a_clock_that_goes_back_makes_no_key_younger_than_its_provider_remembers(
     clock: Clock, database: str
 ) -> None:
     """Otherwise a key that the provider has forgotten would be sent again."""

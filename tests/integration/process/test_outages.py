@@ -23,7 +23,7 @@ from projectionist.runner.process.run import MOST_CONNECTIONS
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_is_lost_or_doubled(
+async def test_a_postgresql_killed_under_load_is_waited_for_and_nothing_is_lost_or_doubled(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -45,7 +45,7 @@ async def test_a_postgresql_that_is_killed_under_load_is_waited_for_and_nothing_
     assert await live.failed_tries() == 0
 
 
-async def test_while_postgresql_is_down_tries_and_lines_are_bounded_and_the_backlog_drains_by_itself(
+async def test_tries_and_lines_are_bounded_while_postgresql_is_down_and_the_backlog_drains(
     live: ConsumerHarness, told: list[str]
 ) -> None:
     seconds = float(os.environ.get("SOAK_S", "10"))

@@ -202,7 +202,7 @@ async def has_row(harness: ConsumerHarness, key: str) -> bool:
     return key in [row[0] for row in await harness.rows("orders")]
 
 
-async def test_two_processes_under_one_name_share_the_work_and_one_finishes_what_the_other_leaves(
+async def test_two_processes_of_one_name_share_the_work_and_one_finishes_the_others(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -266,7 +266,7 @@ async def test_a_start_after_a_kill_goes_back_to_the_floor_once_the_dead_are_sil
     await load.check()
 
 
-async def test_a_process_that_hears_the_broker_late_takes_no_floor_back_and_no_peer_for_older(
+async def test_a_process_hearing_the_broker_late_takes_no_floor_back_and_no_peer_for_older(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)
@@ -299,7 +299,7 @@ async def test_a_process_that_hears_the_broker_late_takes_no_floor_back_and_no_p
     assert not heard.counts["worker.rejoins"]
 
 
-async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_join_beside_it(
+async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_join(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

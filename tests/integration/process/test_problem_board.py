@@ -26,7 +26,7 @@ def board_of(live: ConsumerHarness, found: list[ProcessProblem]) -> ProblemBoard
     return ProblemBoard(live.access, live.settings.postgres.schema, lambda: found)
 
 
-async def test_what_a_consumer_that_never_joined_fails_of_is_told_with_its_process_and_the_next_step(
+async def test_the_failure_of_a_consumer_that_never_joined_names_process_and_next_step(
     live: ConsumerHarness, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unfit = NotRegistered("it is not in the database yet", remedy="Run `projectionist migrate`")
@@ -77,7 +77,7 @@ async def test_a_setback_is_written_once_a_change_and_keeps_since_when_it_is(liv
     assert await live.fetch(written) == []
 
 
-async def test_what_a_process_told_that_is_gone_is_shown_no_more_and_the_next_one_removes_it(
+async def test_problems_of_an_ended_process_are_hidden_and_removed_by_the_next_one(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:

@@ -43,7 +43,7 @@ async def until_quarantined(live: ConsumerHarness, cls: type) -> None:
         raise AssertionError(f"{STARTS} processes were not enough")
 
 
-async def test_an_event_that_kills_whoever_reads_it_is_quarantined_and_all_others_are_applied(
+async def test_an_event_that_kills_its_readers_is_quarantined_and_all_others_are_applied(
     live: ConsumerHarness,
 ) -> None:
     cls = notes(live.stream)
@@ -63,7 +63,7 @@ async def test_an_event_that_kills_whoever_reads_it_is_quarantined_and_all_other
     assert await inspection.count_marks(live, "crash_marks") == 1  # by this code it is read no more
 
 
-async def test_an_edit_that_kills_whoever_reads_it_is_read_no_more_until_it_is_edited_again(
+async def test_an_edit_that_kills_its_readers_is_read_no_more_until_it_is_edited_again(
     live: ConsumerHarness,
 ) -> None:
     cls = notes(live.stream)

@@ -298,7 +298,7 @@ async def test_an_answer_that_is_no_ack_is_unknown(servers: Servers, stream: Str
     assert reply.outcome is Outcome.UNKNOWN
 
 
-async def test_a_lookup_where_a_stream_renames_subjects_finds_what_is_there_and_is_sure_of_no_more(
+async def test_a_lookup_in_a_stream_that_renames_subjects_trusts_finds_but_no_absence(
     servers: Servers, stream: Stream
 ) -> None:
     async with connected(servers) as client:

@@ -116,7 +116,7 @@ async def test_a_view_is_planned_as_its_table_is(rebuilds: RebuildHarness) -> No
     assert [line.split(" on ")[0] for line in view] == [line.split(" on ")[0] for line in table]
 
 
-async def test_whom_row_level_security_shows_one_row_is_shown_one_row_after_a_swap_and_the_way_back(
+async def test_row_level_security_shows_a_reader_one_row_after_a_swap_and_the_way_back(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness
@@ -239,7 +239,7 @@ async def test_what_cannot_be_carried_over_is_refused_by_name(
     assert await rebuilds.generation(_spent(rebuilds)) == 1
 
 
-async def test_a_view_that_is_no_longer_fed_goes_with_the_swap_unless_something_stands_on_it(
+async def test_a_view_no_longer_fed_is_dropped_by_the_swap_unless_something_depends_on_it(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness

@@ -248,7 +248,7 @@ async def test_more_out_of_order_than_the_bulk_holds_is_refused_where_the_inbox_
     assert (await harness.rows("orders"))[0] == before[0]
 
 
-async def test_what_lies_below_a_baseline_was_never_applied_and_is_not_after_the_inbox_forgot_it(
+async def test_events_below_a_baseline_stay_unapplied_after_the_inbox_forgot_them(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness

@@ -69,7 +69,7 @@ async def watching(live: ConsumerHarness, cls: type) -> AsyncIterator[list[float
         await asyncio.gather(asking, return_exceptions=True)
 
 
-async def test_a_broker_that_stands_still_at_the_swap_keeps_no_batch_waiting_and_the_swap_is_done_when_it_is_back(
+async def test_a_broker_frozen_at_the_swap_delays_no_batch_and_the_swap_ends_after_it(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_tail, "BEFORE", 5)
@@ -201,7 +201,7 @@ async def _open(batch: Connection, consumer: int) -> None:
 MANY = 200_000
 
 
-async def test_batches_go_on_while_all_that_has_moved_is_marked_and_while_the_marks_are_removed(
+async def test_batches_go_on_while_moved_aggregates_are_marked_and_the_marks_removed(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connections.SESSION, "idle_in_transaction_session_timeout", "0")
@@ -319,7 +319,7 @@ async def test_a_verb_that_is_refused_counts_nothing_while_batches_wait(
         await somebody.execute("rollback")
 
 
-async def test_a_broker_that_stands_still_while_a_durable_is_moved_keeps_no_batch_waiting_for_long(
+async def test_a_broker_frozen_while_a_durable_is_moved_delays_no_batch_for_long(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

@@ -132,7 +132,7 @@ async def test_a_way_back_that_is_killed_anywhere_is_gone_on_with(
 
 @pytest.mark.parametrize("kind", ["rebuild", "rollback"])
 @pytest.mark.parametrize("point", ["rebuild.given_up", "rebuild.cleared"])
-async def test_a_build_that_is_being_given_up_by_a_process_that_dies_is_given_up_by_the_next(
+async def test_a_build_is_given_up_by_the_next_process_when_the_one_giving_it_up_dies(
     rebuilds: RebuildHarness, tmp_path: Path, point: str, kind: str
 ) -> None:
     harness, env = rebuilds.harness, shop_app(tmp_path, rebuilds.harness)

@@ -212,7 +212,7 @@ async def test_a_rollback_whose_tables_are_gone_is_given_up_with_its_generation(
 @pytest.mark.parametrize(
     "point", ["rebuild.opened", "rebuild.prepared", "rebuild.flushed", "rebuild.indexed", "swap.written"]
 )
-async def test_a_build_that_is_given_up_leaves_no_positions_and_a_kept_generation_keeps_its_own(
+async def test_an_abandoned_build_leaves_no_positions_and_a_kept_generation_keeps_its_own(
     rebuilds: RebuildHarness, point: str
 ) -> None:
     harness = rebuilds.harness
@@ -270,7 +270,7 @@ async def test_batches_go_on_while_somebody_reads_a_generation_that_is_to_be_dro
     assert await rebuilds.tables() == ["orders__g2"]
 
 
-async def test_who_reads_the_positions_of_one_build_keeps_no_other_build_and_no_drop_waiting(
+async def test_a_reader_of_the_positions_of_one_build_delays_no_other_build_and_no_drop(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness

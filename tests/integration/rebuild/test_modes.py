@@ -208,7 +208,7 @@ async def test_an_aggregate_that_began_later_is_rebuilt_from_where_it_began(
     assert (await rebuilds.rebuild(s.Orders)).compared.differences == []
 
 
-async def test_what_came_out_of_quarantine_with_other_headers_is_folded_as_it_was_read_then(
+async def test_a_rebuild_folds_an_event_released_with_other_headers_as_it_was_released(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness

@@ -84,7 +84,7 @@ async def test_ten_rebuilds_under_hammering_readers_show_no_error_and_no_missing
     assert seen > 20
 
 
-async def test_a_reader_that_stays_in_its_transaction_has_others_wait_for_a_moment_at_a_time(
+async def test_a_reader_in_a_long_transaction_delays_others_for_a_moment_at_a_time(
     rebuilds: RebuildHarness,
 ) -> None:
     """The swap asks for the view while it is read: whoever reads it meanwhile stands behind the swap."""

@@ -56,7 +56,7 @@ async def test_live_goes_on_in_the_new_generation(rebuilds: RebuildHarness) -> N
     assert await inspection.count_intents(harness) == 1
 
 
-async def test_what_live_has_parked_is_not_folded_and_drains_with_its_effects_after_the_swap(
+async def test_a_rebuild_folds_no_parked_events_and_they_drain_with_effects_after_the_swap(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness

@@ -198,7 +198,7 @@ class Registered(Event, type="customer.registered"):
 
 
 @pytest.mark.parametrize("memory", [1, 200_000])
-async def test_two_types_whose_ids_are_alike_share_no_row_of_a_rebuild_as_they_share_none_live(
+async def test_two_aggregate_types_with_like_ids_share_no_row_of_a_rebuild(
     rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch, memory: int
 ) -> None:
     monkeypatch.setattr(build_state, "ROWS_AT_ONCE", memory)

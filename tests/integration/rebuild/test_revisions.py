@@ -45,7 +45,7 @@ def second(rebuilds: RebuildHarness, **changed: Any) -> type:
     return Orders
 
 
-async def test_a_raised_revision_is_built_beside_the_old_one_and_takes_over_without_double_effects(
+async def test_a_raised_revision_is_built_beside_the_old_one_and_repeats_no_effects(
     rebuilds: RebuildHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness = rebuilds.harness
@@ -159,7 +159,7 @@ async def test_migrate_leaves_a_raised_revision_to_a_build_and_refuses_a_lowered
     assert await harness.value("select revision from {s}.consumers") == 1
 
 
-async def test_columns_that_are_gone_remake_the_view_with_its_grants_unless_something_stands_on_it(
+async def test_removed_columns_remake_the_view_with_its_grants_unless_a_view_depends_on_it(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness

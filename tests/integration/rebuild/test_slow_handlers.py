@@ -150,7 +150,7 @@ async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_co
     assert await rebuilds.harness.rows("slow") == rows
 
 
-async def test_slow_handlers_catch_up_in_small_transactions_and_the_last_of_them_fit_under_the_barrier(
+async def test_slow_handlers_catch_up_in_small_transactions_that_fit_under_the_barrier(
     rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(barrier, "SHORT", RetryPolicy(initial_s=0.4, maximum_s=0.4))

@@ -243,7 +243,7 @@ create policy own on projectionist.sold__g1 to soak_tenant using (customer = 'an
 
 
 @pytest.mark.deadline(900 if LONG else 480)
-async def test_nobody_who_reads_notices_rebuilds_migrations_revisions_and_a_sweep_under_load(
+async def test_readers_under_load_notice_no_rebuild_migration_revision_or_sweep(
     rebuilds: RebuildHarness, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness, batches = rebuilds.harness, Batches(monkeypatch)

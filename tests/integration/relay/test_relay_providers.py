@@ -224,7 +224,7 @@ async def test_past_the_streams_memory_a_lookup_finds_what_was_stored(
     assert (await harness.row(stored))["error"] == "found by lookup"
 
 
-async def test_an_end_after_the_hand_over_of_a_mail_is_left_to_a_person_and_one_before_is_not(
+async def test_a_crash_after_a_mail_is_handed_over_is_left_to_a_person_and_before_it_not(
     harness: Outbox,
 ) -> None:
     body = {"to": "ada@example.org", "subject": "Your order", "text": "Thank you."}

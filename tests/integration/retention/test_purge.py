@@ -132,7 +132,7 @@ async def test_without_order_what_comes_past_the_horizon_is_applied_again(live: 
     assert await live.rows("spend") == [("ann", 2, 14)]
 
 
-async def test_a_retention_that_would_forget_too_early_is_refused_at_the_start_and_by_the_purge(
+async def test_a_retention_that_forgets_too_early_is_refused_at_the_start_and_by_the_purge(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream, sequence="unordered")
@@ -184,7 +184,7 @@ async def test_a_process_that_rests_does_not_take_a_purged_inbox_for_an_older_da
     assert await live.rows("spend") == [("ann", 2, 2)]
 
 
-async def test_sent_intents_go_with_their_attempts_once_the_provider_has_forgotten_their_key(
+async def test_sent_intents_are_purged_with_attempts_once_the_provider_forgot_their_key(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

@@ -146,7 +146,7 @@ class Story:
 
 @pytest.mark.parametrize("sequence", ["contiguous", "monotonic", "unordered"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_no_sequence_of_purges_retries_repeats_and_redeliveries_applies_anything_twice(
+async def test_no_order_of_purges_retries_repeats_and_redeliveries_applies_anything_twice(
     live: ConsumerHarness, seed: int, sequence: str
 ) -> None:
     story = Story(live, seed, sequence)

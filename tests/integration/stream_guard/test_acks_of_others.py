@@ -200,7 +200,7 @@ async def test_what_comes_together_while_a_floor_stands_is_listed_in_steps_and_n
 
 
 @pytest.mark.parametrize("others", [False, True])
-async def test_what_is_settled_above_a_floor_that_stands_takes_few_rows_and_none_once_it_moves(
+async def test_events_settled_above_a_standing_floor_take_few_rows_and_none_once_it_moves(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch, *, others: bool
 ) -> None:
     monkeypatch.setattr(checkpoint_store, "MOST_ROWS", 5)

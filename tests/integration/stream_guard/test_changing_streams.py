@@ -92,7 +92,7 @@ async def orders(harness: ConsumerHarness, table: str = "orders") -> list[str]:
     return [row[0] for row in await harness.rows(table)]
 
 
-async def test_a_subject_added_to_a_stream_while_it_is_read_changes_nothing_for_its_consumers(
+async def test_a_subject_added_to_a_stream_while_it_is_read_changes_nothing_for_consumers(
     live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
@@ -115,7 +115,7 @@ async def test_a_subject_added_to_a_stream_while_it_is_read_changes_nothing_for_
     assert (await durable(live)).config.filter_subject == ours
 
 
-async def test_a_durable_that_lets_more_through_is_narrowed_in_place_and_what_is_not_ours_counted(
+async def test_a_too_wide_durable_is_narrowed_in_place_and_foreign_events_are_counted(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -236,7 +236,7 @@ def two_kinds(stream: Stream) -> type:
     return Kinds
 
 
-async def test_what_only_the_common_filter_of_several_patterns_lets_through_is_acked_and_counted(
+async def test_events_that_only_the_common_filter_lets_through_are_acked_and_counted(
     live: ConsumerHarness,
 ) -> None:
     consumer = two_kinds(live.stream)
@@ -299,7 +299,7 @@ async def test_whoever_reads_the_stream_again_leaves_alone_what_is_not_the_consu
     assert await nothing_is_in_quarantine(live)
 
 
-async def test_a_stream_that_gets_sources_while_it_is_read_goes_on_and_theirs_are_left_alone(
+async def test_a_stream_that_gets_sources_while_it_is_read_goes_on_without_their_events(
     live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
@@ -422,7 +422,7 @@ async def test_a_subject_taken_off_a_stream_leaves_what_it_holds_to_be_read(
     assert await nothing_is_in_quarantine(live)
 
 
-async def test_subjects_that_a_stream_neither_takes_nor_holds_are_refused_to_a_new_consumer(
+async def test_subjects_the_stream_neither_takes_nor_holds_are_refused_to_a_new_consumer(
     live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)
@@ -433,7 +433,7 @@ async def test_subjects_that_a_stream_neither_takes_nor_holds_are_refused_to_a_n
             await live.settled(s.Orders)
 
 
-async def test_a_transform_that_leads_events_away_and_back_is_told_as_filtered_while_it_does(
+async def test_a_transform_that_leads_events_away_is_told_as_filtered_until_it_ends(
     live: ConsumerHarness, changing: Changing
 ) -> None:
     s = shop(live.stream)

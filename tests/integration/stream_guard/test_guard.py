@@ -194,7 +194,7 @@ async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(
     assert await incidents(live) == []
 
 
-async def test_messages_purged_before_they_were_settled_are_an_incident_and_the_rest_goes_on(
+async def test_messages_purged_while_unsettled_are_an_incident_and_the_rest_goes_on(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -283,7 +283,7 @@ async def test_where_a_server_cannot_move_durables_everything_is_read_again_and_
     await load.check()
 
 
-async def test_a_durable_whose_sizes_were_changed_is_told_once_and_set_right_by_the_next_start(
+async def test_changed_sizes_of_a_durable_are_told_once_and_set_right_by_the_next_start(
     live: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = shop(live.stream)
@@ -491,7 +491,7 @@ async def test_the_command_adopts_and_says_what_it_means(live: ConsumerHarness, 
     assert "is the one 'Orders' has read so far" in again.err
 
 
-async def test_what_is_settled_between_two_questions_does_not_put_a_durable_ahead_of_its_stream(
+async def test_events_settled_between_two_looks_put_no_durable_ahead_of_its_stream(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = shop(live.stream)

@@ -45,7 +45,7 @@ async def publish(env: Mapping[str, str], *versions: int) -> None:
         assert await producer.wait() == 0
 
 
-async def test_one_trace_leads_from_the_producer_to_the_provider_across_parking_crash_and_retry(
+async def test_one_trace_spans_producer_to_provider_across_parking_crash_and_retry(
     live: ConsumerHarness,
 ) -> None:
     await live.migrate(shop(live.stream).Orders)

@@ -53,7 +53,7 @@ async def half_settled(rebuilds: RebuildHarness, s: Any) -> None:
     await harness.publish(OrderPaid(1), "o2", 2, id="d")
 
 
-async def test_settled_events_are_duplicates_and_emit_nothing_unsettled_ones_are_left_to_live(
+async def test_replayed_settled_events_emit_nothing_and_unsettled_ones_are_left_to_live(
     rebuilds: RebuildHarness,
 ) -> None:
     harness = rebuilds.harness

@@ -308,7 +308,7 @@ async def test_a_number_written_with_another_scale_is_the_same(rebuilds: Rebuild
 
 
 @pytest.mark.parametrize("sample", [None, 5])
-async def test_an_applied_event_that_this_code_cannot_read_is_named_and_no_row_judged_without_it(
+async def test_verify_names_an_applied_event_it_cannot_read_and_judges_no_row_without_it(
     rebuilds: RebuildHarness, sample: int | None
 ) -> None:
     harness = rebuilds.harness

@@ -159,7 +159,7 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(
 
 
 @pytest.mark.usefixtures("patient")
-async def test_an_event_is_answered_by_its_own_row_and_not_by_another_that_holds_its_version(
+async def test_an_event_is_answered_by_its_own_row_and_not_by_another_of_its_version(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
@@ -178,7 +178,7 @@ async def test_an_event_is_answered_by_its_own_row_and_not_by_another_that_holds
     assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
 
 
-async def test_what_retention_has_removed_is_applied_by_its_version_and_forgotten_without_one(
+async def test_an_event_removed_by_retention_is_applied_by_version_and_else_forgotten(
     live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)

@@ -175,7 +175,7 @@ def test_an_event_that_failed_keeps_its_bytes_and_its_followers_do_not_count_as_
     ]
 
 
-def test_what_came_out_of_quarantine_is_never_a_reference_since_its_bytes_may_be_corrected_ones() -> None:
+def test_an_event_released_from_quarantine_is_never_a_payload_reference() -> None:
     waits = ParkedEvent(event(3, released=True), Cause.GAP, ordered=True, failed=EventFailure())
     one = planned(at(0, GAP, parked=9), [], [], "contiguous")
     one.held = [waits.delivery]
@@ -239,7 +239,7 @@ def live(model: Model, order: list[int], sizes: list[int], poison: set[int]) -> 
     st.sets(st.integers(1, 12), max_size=4),
     st.integers(1, 5),
 )
-def test_any_order_of_arrival_and_failure_ends_with_every_version_applied_once_in_order(
+def test_any_order_of_arrival_and_failure_applies_every_version_once_in_order(
     order: list[int], sizes: list[int], poison: set[int], limit: int
 ) -> None:
     model = Model("contiguous", limit)

@@ -17,7 +17,7 @@ def test_values_are_divided_and_nulls_stand_for_themselves() -> None:
 @pytest.mark.parametrize(
     "column", [["a\x1fb", "c"], ["\x1e", "a"], ["\x1e", None], ["\x1f"], ["a\x1ex", "b"]]
 )
-def test_a_value_that_holds_what_divides_them_is_refused_like_any_that_postgresql_refuses(
+def test_a_value_that_holds_the_divider_is_refused_like_any_that_postgresql_refuses(
     column: list[str | None],
 ) -> None:
     with pytest.raises(DataError) as refused:

@@ -33,7 +33,7 @@ def test_a_row_that_never_held_the_version_proves_nothing(state: str) -> None:
     assert conflicts.judge_old(delivery(3, id="second"), [holder(state)], []) == ("stale", None)
 
 
-def test_a_version_that_was_stepped_over_is_late_at_both_ends_of_the_range_and_not_beyond() -> None:
+def test_a_version_stepped_over_is_late_at_both_ends_of_the_range_and_not_beyond() -> None:
     verdicts = [conflicts.judge_old(delivery(v, id="x"), [], [stepped(3, 5)])[0] for v in range(2, 7)]
 
     assert verdicts == ["stale", "late", "late", "late", "stale"]

@@ -25,7 +25,7 @@ def test_the_order_of_claims_is_that_of_bytes_not_of_any_language() -> None:
     assert names == sorted(names, key=str.encode)
 
 
-def test_of_one_identity_twice_the_lower_stream_sequence_comes_first_whatever_arrived_first() -> None:
+def test_an_identity_twice_in_a_batch_belongs_to_the_lower_stream_sequence() -> None:
     later, first = delivery(id="a", seq=9, data=b"other"), delivery(id="a", seq=4)
 
     taken = intake([later, first])

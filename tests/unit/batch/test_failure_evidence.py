@@ -71,7 +71,7 @@ def test_what_is_done_about_a_part_that_missed(
     assert judge(FailedPart(trouble, way, **facts)) is step
 
 
-def test_nothing_but_the_servers_trouble_is_tried_for_ever_and_nothing_is_failed_for_a_single_miss() -> None:
+def test_only_trouble_of_the_server_is_retried_for_ever_and_one_miss_fails_nothing() -> None:
     for trouble in ErrorClass:
         for single in (False, True):
             once = judge(FailedPart(trouble, single=single, others=True, waited=True))
@@ -82,7 +82,7 @@ def test_nothing_but_the_servers_trouble_is_tried_for_ever_and_nothing_is_failed
             assert often is (NextStep.FAIL if single else NextStep.SPLIT)
 
 
-def test_patience_doubles_with_each_new_event_that_is_put_aside_while_nothing_goes_through() -> None:
+def test_patience_doubles_with_each_new_event_set_aside_while_nothing_goes_through() -> None:
     progress = ConsumerProgress()
     for _ in range(3):
         progress.put_aside(FailedPart(SERVER, single=True), 0.0)

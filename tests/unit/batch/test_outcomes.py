@@ -74,7 +74,7 @@ def test_a_failed_event_and_its_followers_are_parked_with_why() -> None:
     assert writes.moved[0].head is AggregateState.WAITING
 
 
-def test_a_parked_event_that_fails_again_is_counted_in_its_own_row_and_not_parked_twice() -> None:
+def test_a_parked_event_that_fails_again_is_counted_in_its_row_and_not_parked_twice() -> None:
     head, follower = parked(1), parked(2)
     failed = EventFailure(attempts=2, delay=4.0)
     writes = closed([], [head, follower], FailedAt(0, failed), head="failed", due=True)

@@ -34,7 +34,7 @@ def test_a_retry_comes_later_each_time_until_the_budget_is_spent() -> None:
 
 
 @pytest.mark.parametrize("kind", [FailureReason.DATABASE, FailureReason.ALONE, FailureReason.FAULT])
-def test_what_may_have_been_a_passing_state_comes_again_slowly_until_the_budget_is_spent(
+def test_an_error_that_may_pass_is_retried_slowly_until_the_budget_is_spent(
     kind: FailureReason,
 ) -> None:
     delays = [

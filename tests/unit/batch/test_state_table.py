@@ -232,7 +232,7 @@ def test_a_batch_is_tried_in_the_order_of_versions_not_of_arrival() -> None:
     assert batch(AggregateState.CLEAR, [5, 3, 4]).tried == [3, 4, 5]
 
 
-def test_two_events_of_one_version_in_a_batch_clash_and_the_earlier_in_the_stream_holds_it() -> None:
+def test_two_events_of_one_version_in_a_batch_clash_and_the_earlier_one_holds_it() -> None:
     late, early = delivery(3, id="late", seq=9), delivery(3, id="early", seq=8)
 
     one = plan_aggregate(position(AT), [late, early], [], "contiguous", due=False, limit=3)
@@ -252,7 +252,7 @@ def test_a_parked_event_holds_its_version_against_one_that_arrives() -> None:
     assert one.tried[1] is waiting
 
 
-def test_a_new_gap_is_left_alone_for_its_grace_and_an_old_one_is_not_put_off_by_followers() -> None:
+def test_a_new_gap_is_left_alone_for_its_grace_and_followers_do_not_put_it_off() -> None:
     assert batch(AggregateState.CLEAR, [5]).delay == GRACE
     assert batch(AggregateState.GAP, [6], [5]).delay is None  # its own due time stays
 

@@ -51,7 +51,7 @@ def test_each_probe_that_fails_doubles_the_pause_up_to_the_maximum() -> None:
     assert pauses == [10, 20, 35, 35]
 
 
-def test_a_pause_that_ends_later_than_any_may_was_written_by_a_clock_that_has_gone_back() -> None:
+def test_a_pause_longer_than_the_longest_was_written_before_the_clock_went_back() -> None:
     circuit = failed(Circuit(), 3600, 3)
     assert admit(circuit, POLICY, 0)[0] is Admission.ONE
     assert admit(circuit, POLICY, 3605)[0] is Admission.NONE

@@ -10,7 +10,7 @@ import pytest
 from projectionist.core.printable_text import flaw, is_printable, storable
 
 
-def test_no_character_fits_that_is_control_format_surrogate_private_unassigned_or_a_break() -> None:
+def test_control_format_surrogate_private_unassigned_and_breaks_are_unprintable() -> None:
     kinds = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
     for letter in map(chr, range(sys.maxunicode + 1)):
         assert is_printable(letter, 4) == (letter == " " or category(letter) not in kinds), ascii(letter)

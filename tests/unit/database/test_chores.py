@@ -66,7 +66,7 @@ async def test_after_it_had_gone_well_for_long_it_is_tried_again_soon_and_told_a
     assert len(caplog.records) == 2
 
 
-async def test_a_chore_that_fails_is_left_alone_until_its_next_try_and_an_outage_is_no_failure(
+async def test_a_failed_chore_is_left_alone_until_its_next_try_and_an_outage_is_no_failure(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     time, tries = Time(monkeypatch), 0

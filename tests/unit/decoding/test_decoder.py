@@ -157,7 +157,7 @@ class TestIdentity:
         found = read(arrival(), by)
         assert (found.source, found.id, found.used_fallback) == ("SHOP", '["7",1250]', False)
 
-    def test_one_business_event_under_a_new_transport_id_collapses_or_counts_twice_as_declared(self) -> None:
+    def test_an_event_under_a_new_transport_id_collapses_or_counts_twice_as_declared(self) -> None:
         again = arrival(USUAL | {"ce-id": "e-2"})
         by_field, by_id = reader(identity_fields=("order_id",)), reader()
         assert read(arrival(), by_field).id == read(again, by_field).id
@@ -669,7 +669,7 @@ class TestWhateverTheBytes:
         reader().read(arrival(raw, data))
 
 
-def test_what_reading_stumbles_over_by_a_fault_of_ours_is_unreadable_and_told_as_that() -> None:
+def test_a_fault_of_ours_in_decoding_makes_an_event_unreadable_and_is_told_as_that() -> None:
     def broken(_: str) -> tuple[str | None, str | None]:
         raise KeyError("a fault of ours")
 

@@ -45,7 +45,7 @@ def test_each_line_of_a_walk_names_a_file(walk: str) -> None:
 
 
 @pytest.mark.parametrize("walk", WALKS)
-def test_each_file_of_a_walk_is_imported_by_one_above_it_or_its_line_says_how_control_comes(
+def test_each_file_of_a_walk_is_imported_by_one_above_it_or_says_how_control_comes(
     walk: str,
 ) -> None:
     files = [file for file, _ in WALKS[walk]]

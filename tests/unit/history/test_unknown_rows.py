@@ -93,7 +93,7 @@ def test_a_lost_event_leaves_open_the_rows_it_may_have_touched_and_no_others(
         (0, 0, [], [], None),
     ],
 )
-def test_versions_met_and_stepped_over_lead_to_where_live_stands_or_the_first_that_lacks_is_named(
+def test_versions_met_and_stepped_over_reach_the_live_head_or_the_first_gap_is_named(
     start: int, cap: int, versions: list[int], over: list[tuple[int, int]], missing: int | None
 ) -> None:
     decided = [

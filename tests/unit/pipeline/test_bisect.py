@@ -22,7 +22,7 @@ def test_one_aggregate_falls_apart_by_event_in_the_order_of_versions() -> None:
     assert [part.deliveries for part in units(Batch([two, one]))] == [[one], [two]]
 
 
-def test_what_is_due_stays_with_the_new_events_of_its_aggregate_until_it_stands_alone() -> None:
+def test_bisect_keeps_due_and_new_events_of_an_aggregate_together() -> None:
     new, other = delivery(5), delivery(1, "order/o2")
 
     together = units(Batch([new, other], due=["order/o1", "order/o3"]))
@@ -70,7 +70,7 @@ def test_parts_put_together_are_the_batch_again() -> None:
     assert (len(whole.unreadable), whole.due, whole.entries) == (1, ["order/o3"], [("shop", "x")])
 
 
-def test_a_batch_falls_into_lanes_of_whole_aggregates_and_an_aggregate_into_shares_in_their_order() -> None:
+def test_a_batch_splits_into_whole_aggregates_and_an_aggregate_into_ordered_shares() -> None:
     many = [delivery(version, f"order/o{number}") for number in range(20) for version in (2, 1)]
     lanes = divided(Batch(many), 100)
     assert [len(lane) for lane in lanes] == [1] * 7
@@ -93,7 +93,7 @@ def test_whose_handler_was_running_has_a_lane_of_its_own_behind_all_others() -> 
     assert len(divided(Batch(some), 100, "order/o9")) == 5
 
 
-def test_a_new_event_is_tried_without_what_it_might_drain_and_a_drain_in_ever_smaller_shares() -> None:
+def test_a_new_event_is_tried_without_its_drain_and_a_drain_in_ever_smaller_shares() -> None:
     assert [[part.limit for part in lane] for lane in divided(Batch([delivery(1)]), 100)] == [[0]]
     assert divided(Batch([delivery(1)], limit=0), 100) == []
 

@@ -28,7 +28,7 @@ def row(**values: Any) -> dict[str, Any]:
     } | values
 
 
-def test_what_was_delivered_three_times_is_tried_alone_with_all_of_its_aggregate_in_order() -> None:
+def test_an_event_delivered_three_times_is_tried_alone_with_its_aggregate_in_order() -> None:
     first, second = delivery(1, "order/bad"), delivery(2, "order/bad")
     first.delivered = 3
     other = delivery(1, "order/good")
@@ -89,7 +89,7 @@ def test_a_process_has_ended_uncleanly_if_it_is_silent_or_of_this_place_and_gone
     assert any_crashed([row(instance=INSTANCE, pid=os.getpid())], 1.0, lambda _: True, {1})
 
 
-def test_a_container_with_the_name_and_the_process_number_of_this_one_is_another_process() -> None:
+def test_a_container_with_the_name_and_pid_of_this_one_is_another_process() -> None:
     """Every container's first process is number 1, and hosts may share a name."""
     twin = row(host=socket.gethostname(), pid=os.getpid())
 

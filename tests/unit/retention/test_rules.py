@@ -45,7 +45,7 @@ def test_without_order_a_stream_that_keeps_everything_needs_for_ever() -> None:
     assert remedy("Mailer", stream(0)) == 'Set retention_s of [consumers.Mailer] to "forever"'
 
 
-def test_without_order_the_inbox_has_to_outlive_the_stream_and_the_text_shows_the_arithmetic() -> None:
+def test_an_unordered_inbox_has_to_outlive_the_stream_and_the_refusal_shows_the_sum() -> None:
     least = 7 * DAY + CLOCKS_S
     assert unsafe(Policy(retention_s=least), "unordered", stream(7)) == ""
     text = unsafe(Policy(retention_s=3 * DAY), "unordered", stream(7))
@@ -104,7 +104,7 @@ def test_a_generation_that_is_kept_keeps_the_rows_of_what_was_applied_since() ->
     ("sequence", "age", "go"),
     [("contiguous", 0, True), ("monotonic", 0, False), ("monotonic", 9, False), ("monotonic", 1, True)],
 )
-def test_what_a_rebuild_asks_the_inbox_for_stays_as_long_as_the_stream_may_hold_the_message(
+def test_inbox_rows_that_a_rebuild_reads_stay_as_long_as_the_stream_holds_them(
     sequence: str, age: int, go: bool
 ) -> None:
     rule = decided(Policy(retention_s=3 * DAY), stream(age), sequence=sequence)

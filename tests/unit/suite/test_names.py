@@ -162,3 +162,15 @@ def test_each_room_says_what_it_owns_what_it_may_import_and_which_file_to_read_f
         assert "may import" in said, file
         first = said.rpartition("Read `")[2].partition("`")[0]
         assert (file.parent / f"{first}.py").is_file(), file
+
+
+def test_the_name_of_a_test_has_at_most_80_characters() -> None:
+    names = {
+        node.name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    }
+    assert len(names) > 1000
+
+    assert sorted(name for name in names if len(name) > 80) == []
