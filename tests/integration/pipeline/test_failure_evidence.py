@@ -447,6 +447,28 @@ async def test_an_event_that_cannot_even_be_claimed_is_quarantined_when_others_a
     assert await live.fetch("select seq, reason from {s}.quarantine") == [(3, "refused")]
 
 
+async def test_an_event_refused_again_goes_back_to_quarantine_where_nothing_else_applies(
+    live: ConsumerHarness,
+) -> None:
+    """A process that is asked to stop has to wait for the batch that it has begun."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.pool.execute(
+        """
+        create function raises() returns trigger language plpgsql as $$ begin
+            if new.id = 'odd' then raise exception 'not now' using errcode = '57014'; end if; return new;
+        end $$;
+        create trigger raises before insert on projectionist.inbox for each row execute function raises();
+        """
+    )
+    for number in range(2):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1, id=None if number else "odd")
+    async with live.running(s.Orders):
+        await comes(live, "select attempts > 0 from {s}.quarantine", True)
+
+    assert [row[0] for row in await live.rows("orders")] == ["o1"]
+
+
 async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_discarded(
     live: ConsumerHarness,
 ) -> None:

@@ -50,6 +50,8 @@ APPLY, FAIL, BYTES = Way.APPLY, Way.FAIL, Way.PUT_ASIDE
         (SERVER, FAIL, {"single": True, "others": True}, NextStep.AGAIN),
         (SERVER, FAIL, {"single": True, "waited": True, "misses": 99}, NextStep.AGAIN),
         (SERVER, FAIL, {"single": True, "others": True, "misses": ENOUGH}, NextStep.PUT_ASIDE),
+        (SERVER, FAIL, {"single": True, "known": True}, NextStep.AGAIN),
+        (SERVER, FAIL, {"single": True, "known": True, "misses": ENOUGH}, NextStep.PUT_ASIDE),
         (SERVER, FAIL, {"single": True, "exhausted": True, "misses": ENOUGH}, NextStep.LEAVE),
         (DATA, FAIL, {"single": True}, NextStep.PUT_ASIDE),
         (BUG, FAIL, {"single": True}, NextStep.PUT_ASIDE),

@@ -91,7 +91,9 @@ def _is_guilty(miss: FailedPart) -> bool:
 
 def _of_failing(miss: FailedPart) -> NextStep:
     """The event cannot even be parked as failed: by its own values, or because the server takes nothing."""
-    if miss.trouble is not ErrorClass.INFRASTRUCTURE or (miss.misses >= ENOUGH and miss.others):
+    if miss.trouble is not ErrorClass.INFRASTRUCTURE or (
+        miss.misses >= ENOUGH and (miss.others or miss.known)
+    ):
         return NextStep.PUT_ASIDE
     return NextStep.LEAVE if miss.misses >= ENOUGH and miss.exhausted else NextStep.AGAIN
 

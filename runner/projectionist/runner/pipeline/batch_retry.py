@@ -149,7 +149,9 @@ class Settling:
             await self._settler.outage(error, self._tries)
             return
         lasted_s = attempt.lasted_s
-        known = part.way is Way.APPLY and len(part.keys) == 1 and await self._is_known(part)
+        known = part.is_from_quarantine or (
+            part.way is Way.APPLY and len(part.keys) == 1 and await self._is_known(part)
+        )
         parts = divided(part.batch, self._consumer.policy.drain_limit, attempt.model.at, known=known)
         miss = self._witnessed(part, trouble, single=not parts, long=lasted_s > LONG_S, known=known)
         step = judge(miss)

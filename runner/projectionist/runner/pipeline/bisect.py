@@ -40,6 +40,12 @@ class BatchPart(msgspec.Struct):
         """The aggregates, and ids without order, that stand in it."""
         return _names(self.batch)
 
+    @property
+    def is_from_quarantine(self) -> bool:
+        """Tell that it is one event that was put aside before and is read again."""
+        deliveries = self.batch.deliveries
+        return len(deliveries) == 1 and deliveries[0].released is not None
+
     def on(self, way: Way, batch: Batch) -> None:
         """Try something else with it."""
         self.way, self.batch, self.misses = way, batch, 0
