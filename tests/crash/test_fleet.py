@@ -74,9 +74,9 @@ async def test_a_release_goes_back_where_told_to_and_the_later_release_ends_its_
         await later.heard("worker.running", 3)
         async with projectionist("run", APP, env=release(live, "first")) as refused:
             await refused.heard("worker.running", 2)
-            await refused.said("--readopt")
+            await refused.said("--allow-older-code")
             await stop(refused)
-        async with projectionist("run", APP, "--readopt", env=release(live, "first")) as back:
+        async with projectionist("run", APP, "--allow-older-code", env=release(live, "first")) as back:
             await back.heard("worker.running", 3)
             for number in range(20):
                 await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)

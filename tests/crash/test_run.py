@@ -85,7 +85,7 @@ async def test_a_process_killed_in_the_middle_of_a_drain_leaves_nothing_half_don
     live: ConsumerHarness, point: str
 ) -> None:
     s = await scene(live)
-    env = environment(live, poison="bad", consumer_defaults__drain_limit="1")
+    env = environment(live, poison="bad", consumer_defaults__drain_batch_size="1")
     many = {point: 1 if point == "due.settled" else 2}
     async with projectionist("run", APP, "--only", "Orders", env=env, kill_at=many) as child:
         assert (await child.ended()).code == -signal.SIGKILL

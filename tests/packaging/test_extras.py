@@ -161,7 +161,7 @@ async def test_with_telemetry_alone_an_endpoint_in_the_environment_gets_traces_a
             **addresses(live),
             "OTEL_EXPORTER_OTLP_ENDPOINT": collected.url,
             "PROJECTIONIST_TELEMETRY__SAMPLE": "1",
-            "PROJECTIONIST_TELEMETRY__EVERY_S": "0.2",
+            "PROJECTIONIST_TELEMETRY__METRICS_INTERVAL_S": "0.2",
         }
         async with installed.serving(free_port(), "run", cwd=shop, **env):
 

@@ -267,7 +267,13 @@ async def boundary(
             tuned(
                 live,
                 url=faults.url,
-                policy={"retry": RETRIES, "ack_wait_s": 2.0, "gap_grace_ms": 500, "late_s": 0, **policy},
+                policy={
+                    "retry": RETRIES,
+                    "ack_wait_s": 2.0,
+                    "gap_fetch_delay_ms": 500,
+                    "late_s": 0,
+                    **policy,
+                },
             )
             async with made.afterwards:
                 yield made

@@ -37,7 +37,10 @@ from projectionist.runner.process.supervisor import Supervised, supervise
 from projectionist.runner.read_models.migrate import ReadModels
 
 PATIENCE = Policy(
-    ack_wait_s=10, gap_grace_ms=50, late_s=0, retry=RetryPolicy(initial_s=0.01, maximum_s=0.05, attempts=3)
+    ack_wait_s=10,
+    gap_fetch_delay_ms=50,
+    late_s=0,
+    retry=RetryPolicy(initial_s=0.01, maximum_s=0.05, attempts=3),
 )
 """What tests run by: little of it."""
 

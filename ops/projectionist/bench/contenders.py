@@ -48,7 +48,7 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PURGING = {
-    "PROJECTIONIST_RETENTION__EVERY_S": "1",
+    "PROJECTIONIST_RETENTION__PURGE_INTERVAL_S": "1",
     "PROJECTIONIST_CONSUMER_DEFAULTS__RETENTION_S": "864000",
 }
 """Retention begins after a second, and has more to remove than it can during the run."""
@@ -100,7 +100,7 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
     told = _telling(collector)
     stored = {
         "PROJECTIONIST_CONSUMER_DEFAULTS__ACK": "after-store",
-        "PROJECTIONIST_TELEMETRY__UNWATCHED": "accepted",
+        "PROJECTIONIST_TELEMETRY__ALLOW_UNMONITORED": "true",
     }
     return {
         "plain": Contender(title="one projection", arguments=PRODUCT),

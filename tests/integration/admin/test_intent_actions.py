@@ -83,7 +83,7 @@ async def test_filters_choose(harness: Outbox) -> None:
     ):
         assert [row["key"] for row in (await seen(harness, "list", "--each", *filters))["intents"]] == [other]
     assert len((await seen(harness, "list", "--each", "--error", "quota used up"))["intents"]) == 2
-    assert (await seen(harness, "list", "--each", "--older", "3600"))["intents"] == []
+    assert (await seen(harness, "list", "--each", "--older-than", "3600"))["intents"] == []
     assert len((await seen(harness, "list", "--each", "--limit", "1"))["intents"]) == 1
 
 
@@ -107,7 +107,7 @@ async def test_a_sample_goes_before_the_group(harness: Outbox) -> None:
         rest = await seen(harness, "retry", "--state", "dead", "--reason", "the sample went well", "--all")
         assert (sorted(rest["changed"]), rest["left"]) == (sorted(keys[1:]), 0)
         await harness.all_become("sent")
-    acts = (await seen(harness, "show", keys[1], "--as", "ada"))["acts"]
+    acts = (await seen(harness, "show", keys[1], "--actor", "ada"))["acts"]
     assert [(act["verb"], act["reason"]) for act in acts] == [("retry", "the sample went well")]
     audit = await harness.connection.fetchrow("select * from projectionist.audit order by number limit 1")
     assert audit is not None
@@ -222,7 +222,7 @@ async def test_a_held_destination_is_opened_by_a_retry(harness: Outbox) -> None:
         (["list", "--state", "odd"], 2, "there is no state 'odd'"),
         (["retry", "k", "--reason", "x"], 1, "no intent has the key 'k'"),
         (["show", "k"], 1, "no intent has the key 'k'"),
-        (["retry", "k", "--reason", "x", "--as", " "], 1, "an act needs an actor and a reason"),
+        (["retry", "k", "--reason", "x", "--actor", " "], 1, "an act needs an actor and a reason"),
     ],
 )
 async def test_a_call_that_means_nothing_says_what_to_do(

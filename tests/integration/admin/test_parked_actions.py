@@ -20,7 +20,7 @@ from projectionist.runner.admin.parked_actions import ParkedActions, SeenHead
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ann", "ticket 7")
-ONE = Policy(drain_limit=1, late_s=0)
+ONE = Policy(drain_batch_size=1, late_s=0)
 AGGREGATE = "order/o1"
 GOOD = b'{"text": "mended"}'
 

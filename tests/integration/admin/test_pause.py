@@ -74,7 +74,7 @@ async def test_status_says_who_has_paused_it_and_why(live: ConsumerHarness, tmp_
     [one] = (await cli.seen("status"))["consumers"]
     assert (one["paused"], one["pause"]["who"], one["pause"]["reason"]) == (True, "ann", "maintenance")
 
-    await cli.done("resume", "Orders", "--reason", "done", "--as", "bob")
+    await cli.done("resume", "Orders", "--reason", "done", "--actor", "bob")
     assert await cli.done("resume", "Orders", *WHY) == "Orders: was not paused\n"
     [one] = (await cli.seen("status"))["consumers"]
     assert (one["paused"], one["pause"]) == (False, None)

@@ -292,7 +292,7 @@ async def test_an_entry_that_becomes_an_event_behind_a_gap_parks_with_its_correc
     """Never as a reference: the stream holds what cannot be read."""
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    policy = Policy(parked_limit=1, gap_grace_ms=20, late_s=0)
+    policy = Policy(max_parked_payloads=1, gap_fetch_delay_ms=20, late_s=0)
     await live.publish(OrderNoted("n2"), "o1", 2)
     seq = await without_version(live, OrderNoted("wrong"))
     await live.publish(OrderNoted("n4"), "o1", 4)

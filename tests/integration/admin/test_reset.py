@@ -215,7 +215,7 @@ async def test_decisions_are_obeyed_for_what_is_parked_on_the_way_too(
     await decide_all(live, s)
     await cli.done("reset", "Orders", "--yes", *WHY)
     async with live.running(
-        s.Orders, policy=Policy(ack="after-store", parked_limit=1, ack_wait_s=10, late_s=0)
+        s.Orders, policy=Policy(ack="after-store", max_parked_payloads=1, ack_wait_s=10, late_s=0)
     ):
         await live.settled(s.Orders)
     assert await history(live, "skip") == ["placed", "end"]

@@ -82,7 +82,7 @@ async def _live_through(servers: Servers, database: str, stream: Any, history: H
         await live.migrate(s.Orders, s.Spend)
         options: dict[str, Any] = {
             "processes": history.processes,
-            "policy": msgspec.structs.replace(PATIENCE, drain_limit=history.drain),
+            "policy": msgspec.structs.replace(PATIENCE, drain_batch_size=history.drain),
             "limits": Limits(max_rows=history.rows),
         }
         for phase in (history.sent, history.resent):

@@ -38,7 +38,7 @@ async def test_failed_events_of_one_version_wait_side_by_side_and_each_is_decide
     for name, text in (("b", "bad"), ("c", "worse"), ("d", "worst")):
         await live.publish(OrderNoted(text), "o1", 5, id=name)
     await live.publish(OrderNoted("fine"), "o1", 5, id="e")
-    await live.settle(s.Orders, policy=Policy(parked_limit=1))
+    await live.settle(s.Orders, policy=Policy(max_parked_payloads=1))
 
     assert await live.fetch("select id, version, ordered, data is not null from {s}.parked order by id") == [
         ("b", 5, False, True),

@@ -124,7 +124,7 @@ async def test_a_version_used_twice_is_an_incident_and_the_first_stands(
     await live.publish(OrderPlaced("ann", 500), "o1", 1)
     await live.publish(OrderNoted("first"), "o1", version, id="first")
     patient = msgspec.structs.replace(
-        live.policy, gap_grace_ms=600_000
+        live.policy, gap_fetch_delay_ms=600_000
     )  # what lacks is published, not looked for
     async with live.running(s.Orders, policy=patient):
         if where != "in one batch":

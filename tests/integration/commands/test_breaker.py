@@ -26,7 +26,7 @@ async def tripped(live: ConsumerHarness, tmp_path: Path) -> Path:
     await live.migrate(s.Orders)
     for number in range(3):
         await live.publish(OrderNoted("bad"), f"o{number}", 1)
-    async with live.running(s.Orders, policy=Policy(breaker=BreakerLimits(keys=3))):
+    async with live.running(s.Orders, policy=Policy(breaker=BreakerLimits(max_failing_keys=3))):
         await eventually(
             lambda: live.value("select count(*) from {s}.consumer_breakers where state = 'open'")
         )
@@ -48,7 +48,7 @@ async def test_a_reset_closes_it_once_and_says_who_did_it_why(live: ConsumerHarn
     async def reset(*more: str) -> Ended:
         return await run_projectionist("breaker", "reset", "Orders", "--reason", "mended", *more, cwd=tripped)
 
-    assert (await reset("--as", "ann")).out == "Orders: the breaker is closed again\n"
+    assert (await reset("--actor", "ann")).out == "Orders: the breaker is closed again\n"
     assert (await reset()).out == "Orders: the breaker was not open\n"
 
     told = await live.fetch("select who, verb, reason from {s}.audit where verb = 'breaker-reset'")

@@ -89,7 +89,7 @@ async def test_filters_choose(cli: Cli, s: Any) -> None:
     assert len(await ids("--type", "order.noted", "--limit", "2")) == 2
     assert await ids("--aggregate", "order/o1") == ["bad-1", "paid-1"]
     assert await ids("--error", "ValueError: cannot digest bad …") == ["bad-1", "bad-2", "bad-3"]
-    assert await ids("--older", "3600") == []
+    assert await ids("--older-than", "3600") == []
     assert await ids("--consumer", "Orders", "--cause", "blocked") == ["paid-1"]
     assert "there is no consumer 'Nobody'" in await cli.refused("parked", "list", "--consumer", "Nobody")
 
@@ -267,7 +267,7 @@ async def test_without_order_an_event_is_retried_and_discarded_by_its_id_and_cou
         (["edit", "e", *WHY], "edit needs --data FILE"),
         (["retry", "--all", "--cause", "failed", "--rate", "0", *WHY], "not zero either"),
         (["retry", "e", *WHY], "no event 'e' is parked"),
-        (["retry", "e", "--reason", "x", "--as", " "], "an act needs an actor and a reason"),
+        (["retry", "e", "--reason", "x", "--actor", " "], "an act needs an actor and a reason"),
     ],
 )
 async def test_what_makes_no_sense_is_refused_with_the_next_step(

@@ -154,7 +154,7 @@ async def test_the_audit_is_read_back_by_whom_what_and_about_which(
     live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
     await cli.done("quarantine", "discard", "2", *WHY)
-    await cli.done("quarantine", "discard", "3", "--reason", "a test", "--as", "bob")
+    await cli.done("quarantine", "discard", "3", "--reason", "a test", "--actor", "bob")
 
     async def acts(*filters: str) -> list[tuple[str, str, str, str]]:
         found = (await cli.seen("audit", *filters))["acts"]

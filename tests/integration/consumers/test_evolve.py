@@ -286,9 +286,9 @@ async def test_code_of_the_past_starts_only_when_it_is_said_to(live: ConsumerHar
     async with batch_drivers(live, new):
         pass
 
-    with pytest.raises(Superseded, match="--readopt"):
+    with pytest.raises(Superseded, match="--allow-older-code"):
         await live.settle(s.Orders)
-    live.access = DatabaseAccess(live.pool, SCHEMA, readopt=True)
+    live.access = DatabaseAccess(live.pool, SCHEMA, allow_older_code=True)
     await live.settle(s.Orders)
     assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
     assert await live.value("select count(*) from {s}.code_fingerprints") == 2

@@ -47,7 +47,7 @@ async def test_a_consumer_that_is_renamed_while_a_process_waits_to_join_it_is_to
 async def test_old_code_is_taken_up_again_on_purpose_once_and_not_at_every_reconnect(
     live: ConsumerHarness,
 ) -> None:
-    """A process started with --readopt opens its source anew after an outage: by then newer code may be at work."""
+    """With --allow-older-code a source is opened anew after an outage: by then newer code may be at work."""
     s, new = shop(live.stream), mended(live.stream)
     await live.migrate(s.Orders)
     stream = await api.stream(live.nats, live.stream.name)
@@ -55,10 +55,10 @@ async def test_old_code_is_taken_up_again_on_purpose_once_and_not_at_every_recon
     await plain.join(definition(s.Orders), live.policy, stream)
     await plain.join(definition(new), live.policy, stream)
 
-    back = DatabaseAccess(live.pool, SCHEMA, readopt=True)
+    back = DatabaseAccess(live.pool, SCHEMA, allow_older_code=True)
     await back.join(definition(s.Orders), live.policy, stream)
     await back.join(definition(s.Orders), live.policy, stream)
-    await DatabaseAccess(live.pool, SCHEMA, readopt=True).join(definition(new), live.policy, stream)
+    await DatabaseAccess(live.pool, SCHEMA, allow_older_code=True).join(definition(new), live.policy, stream)
 
     with pytest.raises(Superseded):
         await back.join(definition(s.Orders), live.policy, stream)

@@ -178,7 +178,7 @@ def tables(*statements: str) -> Callable[[ConsumerHarness, type], Awaitable[None
 
 
 BROKEN = {
-    "newer code": (broken_code, "Orders: code", "projectionist run --readopt"),
+    "newer code": (broken_code, "Orders: code", "projectionist run --allow-older-code"),
     "durable": (broken_durable, "Orders: durable", "something else manages this durable"),
     "durable paused": (paused_durable, "Orders: durable", "nats consumer resume"),
     "durable limited": (limited_durable, "Orders: durable", "have whatever limits"),
@@ -269,7 +269,7 @@ async def test_settings_that_cannot_be_kept_are_named(live: ConsumerHarness) -> 
     cls = await healthy(live, sequence="unordered")
     found = waits(await examined(live, cls, retention_s=60.0, ack="after-store"))
     assert found["Orders: retention"].mend == 'Set retention_s of [consumers.Orders] to "forever"'
-    assert "nobody is told" in found["Orders: watched"].found
+    assert "nobody is told" in found["Orders: monitored"].found
 
 
 async def test_events_without_an_id_are_a_fault_where_there_is_no_order(live: ConsumerHarness) -> None:
@@ -328,7 +328,7 @@ async def test_a_fleet_that_exports_metrics_and_is_not_observed_needs_attention(
 ) -> None:
     cls = await healthy(live)
     seen = msgspec.structs.replace(live.settings, telemetry=Telemetry(exporter="prometheus"))
-    alone = msgspec.structs.replace(live.settings, telemetry=Telemetry(unwatched="accepted"))
+    alone = msgspec.structs.replace(live.settings, telemetry=Telemetry(allow_unmonitored=True))
 
     async def of(settings: Settings) -> list[Check]:
         found = await examined(live, cls, settings=settings)

@@ -23,7 +23,7 @@ ACT = Act("ann", "the service is back")
 
 def policy(*, share: float = 0.05, open_s: float = 30) -> Policy:
     """A policy whose breaker behaves so."""
-    return Policy(late_s=0, breaker=BreakerLimits(share=share, open_s=open_s))
+    return Policy(late_s=0, breaker=BreakerLimits(failure_ratio=share, open_s=open_s))
 
 
 async def shown(live: ConsumerHarness) -> ConsumerStatus:

@@ -102,7 +102,7 @@ async def each(some: Iterable[tuple[str, str]], do: Callable[[str, str], Awaitab
 @pytest.mark.parametrize("where", STATEMENTS)
 async def test_what_fails_for_a_while_drains_by_itself_afterwards(servers: Servers, where: str) -> None:
     async def do(state: str, statement: str) -> None:
-        async with boundary(servers, "Orders", "Journal", gap_grace_ms=GRACE_MS) as one, one.running():
+        async with boundary(servers, "Orders", "Journal", gap_fetch_delay_ms=GRACE_MS) as one, one.running():
             await one.good(1)
             await one.drained()
             heads = await one.headless()

@@ -22,7 +22,7 @@ from projectionist.runner.jetstream.api import BrokerError, StoredMessage
 
 pytestmark = pytest.mark.asyncio
 
-SOON = Policy(gap_grace_ms=20, late_s=0, ack_wait_s=5)
+SOON = Policy(gap_fetch_delay_ms=20, late_s=0, ack_wait_s=5)
 
 
 async def publish(live: ConsumerHarness, *versions: int, aggregate: str = "o1") -> dict[int, int]:

@@ -259,7 +259,7 @@ async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_r
     s = shop(live.stream)
     await live.migrate(s.Orders)
     looks = []
-    async with batch_drivers(live, s.Orders, policy=Policy(gap_grace_ms=50)) as (driver,):
+    async with batch_drivers(live, s.Orders, policy=Policy(gap_fetch_delay_ms=50)) as (driver,):
         await driver.settle(driver.read(OrderNoted("x"), "o1", 5))
         store, _ = await driver.session.ready()
         for age in (0, 10, 9_000):
@@ -269,7 +269,7 @@ async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_r
             )
             assert await driver.due(10) == ([], []), "its next step is to be looked for, not to be applied"
             assert [row[0] for row in await store.rows("select_due_gaps", 10)] == ["order/o1"]
-            rows = await store.rows("postpone_due_gaps", ["order/o1"], driver.consumer.grace_s)
+            rows = await store.rows("postpone_due_gaps", ["order/o1"], driver.consumer.gap_fetch_delay_s)
             assert [row[0] for row in rows] == ["order/o1"]
             looks.append(
                 await live.value("select extract(epoch from due - clock_timestamp()) from {s}.positions")
@@ -289,7 +289,7 @@ async def test_a_due_gap_that_misses_no_version_drains(live: ConsumerHarness) ->
         await driver.settle(driver.read(OrderNoted("x"), "o1", 5))
         await live.pool.execute("update projectionist.positions set version = 4, due = clock_timestamp()")
         store, _ = await driver.session.ready()
-        assert await store.rows("postpone_due_gaps", ["order/o1"], driver.consumer.grace_s) == []
+        assert await store.rows("postpone_due_gaps", ["order/o1"], driver.consumer.gap_fetch_delay_s) == []
         assert await live.head(s.Orders, "order/o1") == (4, "draining", 1)
         await driver.settle_due()
 
@@ -305,7 +305,7 @@ async def test_a_due_gap_is_looked_up_without_a_batch_of_its_own(live: ConsumerH
     await live.publish(OrderNoted("three"), "o1", 3)
 
     with listening() as heard:
-        async with live.running(s.Orders, policy=Policy(gap_grace_ms=20)):
+        async with live.running(s.Orders, policy=Policy(gap_fetch_delay_ms=20)):
             await heard.wait("gap.looked", 6)
 
     assert heard.counts["batch.entered"] == 1

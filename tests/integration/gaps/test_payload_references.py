@@ -22,9 +22,9 @@ pytestmark = pytest.mark.asyncio
 
 ME = Act("ann", "test")
 POLICY = Policy(
-    parked_limit=3,
-    drain_limit=4,
-    gap_grace_ms=50,
+    max_parked_payloads=3,
+    drain_batch_size=4,
+    gap_fetch_delay_ms=50,
     late_s=0,
     retry=RetryPolicy(initial_s=0.01, maximum_s=0.01),
 )
@@ -138,7 +138,7 @@ async def test_the_setting_of_what_same_content_means_may_change_while_a_referen
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    canonical = msgspec.structs.replace(POLICY, hash="canonical", parked_limit=1)
+    canonical = msgspec.structs.replace(POLICY, hash="canonical", max_parked_payloads=1)
     for version in (2, 3):
         head = {
             "ce-id": f"e{version}",
@@ -301,7 +301,7 @@ async def test_the_broker_is_never_asked_inside_a_transaction(
 async def test_a_fetch_and_a_drain_stop_at_a_number_of_bytes(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    policy = msgspec.structs.replace(POLICY, parked_limit=1, drain_limit=500)
+    policy = msgspec.structs.replace(POLICY, max_parked_payloads=1, drain_batch_size=500)
     limits = Limits(max_bytes=policy.max_event_bytes)
     text = "x" * 400_000
     for version in range(2, 52):

@@ -31,7 +31,7 @@ async def head(harness: ConsumerHarness, aggregate: str) -> tuple[object, ...]:
 
 STORES = {
     "PROJECTIONIST_CONSUMER_DEFAULTS__ACK": "after-store",
-    "PROJECTIONIST_TELEMETRY__UNWATCHED": "accepted",
+    "PROJECTIONIST_TELEMETRY__ALLOW_UNMONITORED": "true",
     "PROJECTIONIST_RUN__LEASE_S": "1",
 }
 
@@ -130,7 +130,7 @@ async def test_a_handler_that_never_returns_ends_its_process_and_tells_where(liv
     environment = {
         "PROJECTIONIST_POSTGRES__URL": live.database,
         "PROJECTIONIST_NATS__URL": live.servers.nats_url,
-        "PROJECTIONIST_RUN__STALL_S": "1",
+        "PROJECTIONIST_RUN__WATCHDOG_TIMEOUT_S": "1",
         "HELD_STREAM": live.stream.name,
     }
 

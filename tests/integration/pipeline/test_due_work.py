@@ -13,7 +13,7 @@ from tests.support.waiting import listening
 from projectionist.core.settings.settings import Policy
 
 pytestmark = pytest.mark.asyncio
-LIMIT = Policy(drain_limit=10, gap_grace_ms=50, late_s=0)
+LIMIT = Policy(drain_batch_size=10, gap_fetch_delay_ms=50, late_s=0)
 
 
 async def test_a_long_run_is_drained_at_most_k_events_a_transaction_and_the_rest_at_once(

@@ -31,7 +31,7 @@ url = ["{nats}"]
 heartbeat_s = 0.2
 lease_s = 1
 [telemetry]
-unwatched = "accepted"
+allow_unmonitored = true
 [consumer_defaults]
 ack = "after-store"
 ack_wait_s = 1

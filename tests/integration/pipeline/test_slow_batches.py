@@ -62,7 +62,7 @@ async def test_an_aggregate_that_drains_for_longer_than_a_session_may_idle_drain
 ) -> None:
     cls = slow(live)
     await live.migrate(cls)
-    policy = msgspec.structs.replace(live.policy, drain_limit=16)
+    policy = msgspec.structs.replace(live.policy, drain_batch_size=16)
     async with batch_drivers(live, cls, policy=policy) as (driver,):
         await driver.settle(*(driver.read(OrderNoted("n"), "o1", n) for n in range(2, 14)))
         await driver.settle(driver.read(OrderNoted("n"), "o1", 1))

@@ -21,7 +21,7 @@ from projectionist.projections import Event, definition
 from projectionist.runner.batch.batch_session import tag
 from projectionist.runner.consumers import status
 from projectionist.runner.pipeline import inbox_worker, loop
-from projectionist.runner.process.run import refuse_unwatched
+from projectionist.runner.process.run import refuse_unmonitored
 
 STORE = Policy(ack="after-store", late_s=0)
 ACT = Act("ann", "looked at it")
@@ -268,14 +268,14 @@ async def test_a_runner_whose_claim_was_taken_over_applies_nothing_of_it(live: C
 
 def test_it_is_refused_where_nobody_would_see_the_backlog() -> None:
     orders = definition(shop(Stream("SHOP")).Orders)
-    unwatched = Settings(consumer_defaults=STORE)
+    unmonitored = Settings(consumer_defaults=STORE)
 
     with pytest.raises(SettingsError, match="Orders: ack = 'after-store' hides a backlog"):
-        refuse_unwatched([orders], unwatched)
-    refuse_unwatched([orders], Settings())
+        refuse_unmonitored([orders], unmonitored)
+    refuse_unmonitored([orders], Settings())
     for telemetry in (
         Telemetry(exporter="otlp"),
         Telemetry(endpoint="http://collector:4317"),
-        Telemetry(unwatched="accepted"),
+        Telemetry(allow_unmonitored=True),
     ):
-        refuse_unwatched([orders], Settings(consumer_defaults=STORE, telemetry=telemetry))
+        refuse_unmonitored([orders], Settings(consumer_defaults=STORE, telemetry=telemetry))

@@ -22,7 +22,7 @@ from projectionist.runner.jetstream import api
 pytestmark = pytest.mark.asyncio
 
 ME = Act("ann", "test")
-POLICY = Policy(parked_limit=2, drain_limit=3, gap_grace_ms=20, late_s=0, ack_wait_s=1)
+POLICY = Policy(max_parked_payloads=2, drain_batch_size=3, gap_fetch_delay_ms=20, late_s=0, ack_wait_s=1)
 
 
 class Ended(BaseException):

@@ -120,7 +120,7 @@ async def test_claims_of_a_dead_runner_are_taken_over_though_its_lease_is_of_a_l
     load = Load(live, s)
     await load.more(20)
     tuned(live, run={"heartbeat_s": 0.3, "lease_s": 1.0}, policy={"ack": "after-store", "ack_wait_s": 1.0})
-    options = {"consumer_defaults__ack": "after-store", "telemetry__unwatched": "accepted"}
+    options = {"consumer_defaults__ack": "after-store", "telemetry__allow_unmonitored": "true"}
     async with projectionist(
         "run",
         APP,

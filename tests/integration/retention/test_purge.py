@@ -210,7 +210,9 @@ async def test_sent_intents_are_purged_with_attempts_once_the_provider_forgot_th
     )
     live.tampered = True  # a producer's own intent has no event
     await age(live, 31)
-    assert went(await purge(live, s.Orders, intents_s="forever")) == {"inbox": 3}, "who has intents stays"
+    assert went(await purge(live, s.Orders, intent_retention_s="forever")) == {"inbox": 3}, (
+        "who has intents stays"
+    )
     assert went(await purge(live, s.Orders)) == {"intents": 2, "inbox": 1}, "one of them a producer's own"
     assert await live.fetch("select seq from {s}.intents order by seq") == [(second,), (third,)]
     assert await live.fetch("select intent from {s}.attempts order by intent") == [(second,), (third,)]
@@ -227,7 +229,7 @@ async def test_rows_are_archived_in_a_table_before_they_go_and_leave_it_in_their
         "insert into projectionist.audit (who, verb, object, reason) values ('ann', 'skip', 'x', 'y')"
     )
     await age(live, 31)
-    await purge(live, s.Spend, archive="table", audit_s=30 * DAY)
+    await purge(live, s.Spend, archive="table", audit_retention_s=30 * DAY)
     rows = await live.fetch(
         "select kind, content ->> 'id', content ->> 'who' from {s}.archive order by number"
     )
@@ -235,11 +237,13 @@ async def test_rows_are_archived_in_a_table_before_they_go_and_leave_it_in_their
     assert rows[0][1] == "e1"
     assert rows[4][2] == "ann"
 
-    assert went(await purge(live, s.Spend, archive="table", archive_s=DAY)) == {}
+    assert went(await purge(live, s.Spend, archive="table", archive_retention_s=DAY)) == {}
     await age(live, 2)
     held = msgspec.structs.replace(PATIENCE, legal_hold=True)
-    assert went(await purge(live, s.Spend, archive="table", archive_s=DAY, policy=held)) == {"archive": 1}
-    assert went(await purge(live, s.Spend, archive="table", archive_s=DAY)) == {"archive": 4}
+    assert went(await purge(live, s.Spend, archive="table", archive_retention_s=DAY, policy=held)) == {
+        "archive": 1
+    }
+    assert went(await purge(live, s.Spend, archive="table", archive_retention_s=DAY)) == {"archive": 4}
 
 
 async def test_rows_are_archived_in_files_before_they_go_and_the_files_leave_in_their_time(
@@ -260,9 +264,9 @@ async def test_rows_are_archived_in_files_before_they_go_and_the_files_leave_in_
     assert [line["id"] for line in lines] == ["e1", "e2", "e3", "e4"]
     assert await inspection.count_inbox(live) == 0
 
-    assert (await purge(live, s.Spend, archive_s=DAY, **folder)).files == 0
+    assert (await purge(live, s.Spend, archive_retention_s=DAY, **folder)).files == 0
     os.utime(file, (0, 0))
-    assert (await purge(live, s.Spend, archive_s=DAY, **folder)).files == 1
+    assert (await purge(live, s.Spend, archive_retention_s=DAY, **folder)).files == 1
     assert not file.exists()
 
 
@@ -288,7 +292,7 @@ async def test_under_legal_hold_nothing_goes(live: ConsumerHarness) -> None:
     await ordered(live, 1)
     await live.settle(s.Spend, s.Orders)
     await age(live, 400)
-    assert went(await purge(live, s.Spend, s.Orders, legal_hold=True, audit_s=1)) == {}
+    assert went(await purge(live, s.Spend, s.Orders, legal_hold=True, audit_retention_s=1)) == {}
     tuned(live, policy={"legal_hold": True})
     report = await purge(live, s.Spend, s.Orders)
     assert (went(report), {held.why for held in report.held}) == ({}, {"legal hold"})

@@ -82,7 +82,9 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_keeps_the_rows(
     ended = await purged(live, **env)
     assert ended.code == 1
     assert "nothing is removed. See to archive_folder of [retention]" in ended.err
-    async with projectionist("run", APP, env={**env, "PROJECTIONIST_RETENTION__EVERY_S": "1"}) as child:
+    async with projectionist(
+        "run", APP, env={**env, "PROJECTIONIST_RETENTION__PURGE_INTERVAL_S": "1"}
+    ) as child:
         await child.said("nothing is removed")
         await child.heard("purge.failed", count=2)
         assert child.err.count("nothing is removed") == 1
@@ -91,7 +93,7 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_keeps_the_rows(
 
 async def test_running_processes_purge_in_the_background_one_at_a_time(live: ConsumerHarness) -> None:
     await old(live)
-    env = environment(live, retention__every_s="1")
+    env = environment(live, retention__purge_interval_s="1")
     async with projectionist("run", APP, env=env) as one, projectionist("run", APP, env=env) as other:
         for process in (one, other):
             await process.heard("worker.running")

@@ -101,7 +101,7 @@ class Story:
             if state.last_seq:
                 await inspection.reaches(state.last_seq, inspection.ack_floor, self.live)
         await sent(self.live)
-        report = await purge(self.live, self.s.Orders, policy=POLICY, intents_s=3 * DAY)
+        report = await purge(self.live, self.s.Orders, policy=POLICY, intent_retention_s=3 * DAY)
         self.removed.update(went(report))
 
     async def retry(self) -> None:

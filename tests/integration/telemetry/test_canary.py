@@ -54,7 +54,7 @@ async def test_secrets_reach_no_log_span_metric_or_error_text(live: ConsumerHarn
             **environment(live, poison=PAYLOAD, telemetry__endpoint=collected.url, telemetry__logs="json"),
             "PROJECTIONIST_TELEMETRY__EXPORTER": "prometheus",
             "PROJECTIONIST_TELEMETRY__LISTEN": f"127.0.0.1:{port}",
-            "PROJECTIONIST_TELEMETRY__EVERY_S": "0.2",
+            "PROJECTIONIST_TELEMETRY__METRICS_INTERVAL_S": "0.2",
             "MAIL_TOKEN": TOKEN,
         }
         said: list[str] = []

@@ -43,8 +43,8 @@ class Fleet:
         self.meant(name)
         extra = {
             "PROJECTIONIST_RUN__HEARTBEAT_S": "0.2",
-            "PROJECTIONIST_CONSUMER_DEFAULTS__ALERTS__RUNNERS": "2",
-            "PROJECTIONIST_CONSUMER_DEFAULTS__ALERTS__LAG": "2",
+            "PROJECTIONIST_CONSUMER_DEFAULTS__ALERTS__MIN_RUNNERS": "2",
+            "PROJECTIONIST_CONSUMER_DEFAULTS__ALERTS__MAX_LAG": "2",
         }
         env = {**telling(self._live, self.ports[name]), **extra}
         command = name.partition(" ")[0]

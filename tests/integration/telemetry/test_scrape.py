@@ -30,7 +30,9 @@ PAGE = (ROOT / "docs" / "telemetry.md").read_text("utf-8")
 
 def telling(live: ConsumerHarness, port: int) -> dict[str, str]:
     return {
-        **environment(live, poison="bad", telemetry__exporter="prometheus", telemetry__every_s="0.2"),
+        **environment(
+            live, poison="bad", telemetry__exporter="prometheus", telemetry__metrics_interval_s="0.2"
+        ),
         "PROJECTIONIST_TELEMETRY__LISTEN": f"127.0.0.1:{port}",
         "PROJECTIONIST_PROVIDERS__email__URL": "https://mail.example/send",
         "PROJECTIONIST_PROVIDERS__email__PROFILE": "ietf-draft",
@@ -157,7 +159,7 @@ def assert_numbers(text: str) -> None:
     assert of("projectionist_parked", projectionist_cause="gap") == 1
     assert of("projectionist_quarantine") == 1
     assert of("projectionist_consumer_runners") == 1
-    assert of("projectionist_policy_threshold", projectionist_threshold="pending_s") == 300
+    assert of("projectionist_policy_threshold", projectionist_threshold="max_pending_age_s") == 300
     assert of("projectionist_latency_seconds_count") >= 2
     assert of("projectionist_event_age_seconds_count") >= 1
     assert of("projectionist_loop_age_seconds", projectionist_loop="settle") < 10
@@ -218,7 +220,10 @@ async def test_a_collector_that_is_away_costs_nothing_but_a_line(live: ConsumerH
     for number in range(20):
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1, headers=traced)
     env = environment(
-        live, telemetry__endpoint="http://127.0.0.1:1", telemetry__every_s="0.2", run__heartbeat_s="0.1"
+        live,
+        telemetry__endpoint="http://127.0.0.1:1",
+        telemetry__metrics_interval_s="0.2",
+        run__heartbeat_s="0.1",
     )
     async with projectionist("run", APP, env=env) as runner:
         await runner.heard("worker.running")

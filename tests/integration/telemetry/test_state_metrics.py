@@ -148,12 +148,12 @@ async def test_parked_events_without_order_are_told_by_their_own_cause(live: Con
 
 async def test_thresholds_are_those_of_the_consumer(live: ConsumerHarness) -> None:
     s = shop(live.stream)
-    own = msgspec.structs.replace(live.policy, alerts=Alerts(lag=7))
+    own = msgspec.structs.replace(live.policy, alerts=Alerts(max_lag=7))
     live.settings = msgspec.structs.replace(live.settings, consumers={"Spend": own})
     await look(live, s.Orders, s.Spend)
     found = shown(instruments.POLICY)
-    assert (found["Orders", "lag"], found["Spend", "lag"]) == (10_000, 7)
-    assert found["Spend", "pending_s"] == 300
+    assert (found["Orders", "max_lag"], found["Spend", "max_lag"]) == (10_000, 7)
+    assert found["Spend", "max_pending_age_s"] == 300
 
 
 async def test_the_outbox_is_told_by_provider_and_state_and_nothing_as_nothing(database: str) -> None:

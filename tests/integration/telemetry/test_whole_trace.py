@@ -50,7 +50,7 @@ async def test_one_trace_spans_producer_to_provider_across_parking_crash_and_ret
 ) -> None:
     await live.migrate(shop(live.stream).Orders)
     with sink() as collected:
-        env = dict(environment(live, telemetry__endpoint=collected.url, telemetry__every_s="0.5"))
+        env = dict(environment(live, telemetry__endpoint=collected.url, telemetry__metrics_interval_s="0.5"))
         async with python("tests.support.traced_provider", env=env) as provider:
             assert provider.stdout is not None
             port = int(await provider.stdout.readline())

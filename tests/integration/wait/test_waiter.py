@@ -104,7 +104,7 @@ async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the
 async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    tuned(live, policy={"gap_grace_ms": 300})
+    tuned(live, policy={"gap_fetch_delay_ms": 300})
     app = app_of(live, s.Orders)
     async with live.running(s.Orders):
         await live.publish(OrderPaid(), "o1", 2)

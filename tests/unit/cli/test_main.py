@@ -237,7 +237,7 @@ def test_who_acts_is_said_or_stands_in_the_environment_or_is_the_user(
     assert acting().actor == "root"
     monkeypatch.setenv("PROJECTIONIST_ACTOR", "ann")
     assert acting().actor == "ann"
-    assert acting("--as", "bob").actor == "bob"
+    assert acting("--actor", "bob").actor == "bob"
 
 
 def test_a_user_without_a_name_can_still_call_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_a_user_without_a_name_can_still_call_every_command(monkeypatch: pytest.
     monkeypatch.delenv("PROJECTIONIST_ACTOR", raising=False)
     monkeypatch.setattr("getpass.getuser", nobody)
     assert acting().actor == ""
-    assert acting("--as", "ann").actor == "ann"
+    assert acting("--actor", "ann").actor == "ann"
 
 
 @pytest.mark.parametrize(

@@ -275,12 +275,12 @@ def test_prometheus_listens_at_this_machine_and_an_endpoint_alone_gets_metrics_t
 
 
 def test_opentelemetry_s_own_endpoint_counts_where_none_is_set(tmp_path: Path) -> None:
-    """For everything that asks: what is exported, whether a backlog is watched, what the doctor says."""
+    """For everything that asks: what is exported, whether a backlog is monitored, what the doctor says."""
     (tmp_path / "own.toml").write_text('[telemetry]\nendpoint = "http://mine:4318"')
     (tmp_path / "none.toml").write_text("")
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
     found = load(tmp_path / "none.toml", env).telemetry
-    assert (found.endpoint, found.metrics, found.watched) == ("http://collector:4318", "otlp", True)
+    assert (found.endpoint, found.metrics, found.monitored) == ("http://collector:4318", "otlp", True)
     assert load(tmp_path / "own.toml", env).telemetry.endpoint == "http://mine:4318"
     assert load(tmp_path / "none.toml", {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}).telemetry.endpoint is None
     with pytest.raises(

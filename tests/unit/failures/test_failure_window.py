@@ -10,7 +10,7 @@ from projectionist.runner.batch.types import BatchResult
 from projectionist.runner.batch.writes import BatchWrites, EventFailure, ParkedEvent
 from projectionist.runner.failures.failure_window import LEAST, PROBED, BatchFailures, Probe, Window, seen
 
-POLICY = BreakerLimits(keys=100, share=0.05, window_s=60)
+POLICY = BreakerLimits(max_failing_keys=100, failure_ratio=0.05, window_s=60)
 
 
 def batch(at: float, failed: int, tried: int, *, name: str = "k") -> BatchFailures:

@@ -36,8 +36,7 @@ def declare(parser: argparse.ArgumentParser, *, names: str = "") -> None:
 def declare_act(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Let a command take who acts and why, which are recorded: `args.actor`, `args.reason`."""
     parser.add_argument(
-        "--as",
-        dest="actor",
+        "--actor",
         metavar="NAME",
         default=_actor(),
         help=f"who does this (default: ${ACTOR}, else the name of this user)",
@@ -54,7 +53,7 @@ def declare_every(parser: argparse.ArgumentParser) -> None:
 
 def declare_many(parser: argparse.ArgumentParser, one: str) -> None:
     """Let a command that acts on things which wait show groups or each, reveal one, and act on one or all."""
-    parser.add_argument("--older", type=float, metavar="SECONDS", help=f"only {one}s that wait so long")
+    parser.add_argument("--older-than", type=float, metavar="SECONDS", help=f"only {one}s that wait so long")
     parser.add_argument("--each", action="store_true", help=f"list one line an {one} instead of groups")
     parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
     parser.add_argument(

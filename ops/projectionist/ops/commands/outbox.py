@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intent", metavar="CLASS", help="only those of this Intent class")
     parser.add_argument("--consumer", help="only those of this projection or reactor")
     parser.add_argument("--error", help="only those with this error, as the list shows it")
-    parser.add_argument("--older", type=float, metavar="SECONDS", help="only those written so long ago")
+    parser.add_argument("--older-than", type=float, metavar="SECONDS", help="only those written so long ago")
     parser.add_argument("--each", action="store_true", help="list one line an intent instead of groups")
     parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
     parser.add_argument(
@@ -106,7 +106,7 @@ def _filter(args: argparse.Namespace) -> IntentFilter:
         intent=args.intent,
         consumer=args.consumer,
         error=args.error,
-        older_s=args.older,
+        older_s=args.older_than,
     )
 
 

@@ -111,7 +111,7 @@ def _chosen(args: argparse.Namespace) -> ParkedFilter:
 
     return ParkedFilter(
         **{name: getattr(args, name) for name in FILTERS if name != "older"},
-        older_s=args.older,
+        older_s=args.older_than,
         ids=args.ids or None,
         source=args.source,
     )

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _filtered(args: argparse.Namespace) -> bool:
-    chooses = any(value is not None for value in (args.cause, args.error, args.older))
+    chooses = any(value is not None for value in (args.cause, args.error, args.older_than))
     return chooses or (args.consumer is not None and not args.seqs)
 
 
@@ -104,7 +104,7 @@ async def _run(args: argparse.Namespace) -> int:
         if args.consumer is not None:
             await parked.consumer(args.consumer)
         chosen = QuarantineFilter(
-            consumer=args.consumer, cause=args.cause, error=args.error, older_s=args.older
+            consumer=args.consumer, cause=args.cause, error=args.error, older_s=args.older_than
         )
         if args.act == "list":
             return await _list(aside, chosen, args)

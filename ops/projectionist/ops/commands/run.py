@@ -29,7 +29,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     app_arguments.declare_listen(parser)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run these consumers only")
     parser.add_argument(
-        "--readopt", action="store_true", help="start although newer code had taken over: go back to this one"
+        "--allow-older-code",
+        action="store_true",
+        help="start although newer code had taken over: go back to this one",
     )
 
 
@@ -45,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
     configure(log_level(), form=found.telemetry.logs)
-    return event_loop.run(_run(loaded.chosen(args.only), found, readopt=args.readopt))
+    return event_loop.run(_run(loaded.chosen(args.only), found, allow_older_code=args.allow_older_code))
 
 
-async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt: bool) -> int:
+async def _run(definitions: Sequence[Definition], settings: Settings, *, allow_older_code: bool) -> int:
     from projectionist.core.task_groups import unwrap_single_exception
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.cli.process_telemetry import telling
@@ -63,5 +65,7 @@ async def _run(definitions: Sequence[Definition], settings: Settings, *, readopt
     note(f"running {', '.join(definition.name for definition in definitions)}; Ctrl-C stops")
     with unwrap_single_exception():
         async with telling(settings, "projectionist-run") as health:
-            await serve(definitions, settings, readopt=readopt, prepared=prepared, health=health)
+            await serve(
+                definitions, settings, allow_older_code=allow_older_code, prepared=prepared, health=health
+            )
     return Exit.DONE

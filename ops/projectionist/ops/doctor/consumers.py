@@ -50,10 +50,10 @@ def registered(
         yield well(name, "retention", "for ever" if kept is None else f"{kept / 86_400:g} days")
     if policy.legal_hold or settings.retention.legal_hold:
         yield note(name, "legal hold", "nothing of it is removed")
-    if policy.ack == "after-store" and not settings.telemetry.watched:
+    if policy.ack == "after-store" and not settings.telemetry.monitored:
         yield attention(
             name,
-            "watched",
+            "monitored",
             "it acks what it has only stored, and nobody is told of its backlog",
             "Set exporter or endpoint of [telemetry]",
         )
@@ -152,7 +152,7 @@ def _code(definition: Definition, row: Row) -> Iterator[Check]:
             name,
             "code",
             "newer code has taken over; this one would not start",
-            "Deploy the newer code, or go back on purpose with `projectionist run --readopt`",
+            "Deploy the newer code, or go back on purpose with `projectionist run --allow-older-code`",
         )
     else:
         yield note(name, "code", "this code is newer than the one that runs; the next start takes it up")

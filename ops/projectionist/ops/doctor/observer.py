@@ -49,7 +49,7 @@ def checks(found: Observed, telemetry: Telemetry) -> Iterator[Check]:
     if found is Observed.RUNS:
         yield well(ABOUT, NAME, "`projectionist observe` tells where consumers and the outbox stand")
     elif telemetry.metrics == "none":
-        if telemetry.unwatched != "accepted":
+        if not telemetry.allow_unmonitored:
             mend = "For a deployment: set [telemetry] exporter or endpoint, and run `projectionist observe`"
             yield note(ABOUT, NAME, "metrics go nowhere, so nobody is told when consumers stand still", mend)
     elif found is Observed.MISSING:

@@ -128,7 +128,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     shutdown_s: Duration = 10
     heartbeat_s: Limit = 5
-    stall_s: Annotated[float, Meta(ge=1)] = 60
+    watchdog_timeout_s: Annotated[float, Meta(ge=1)] = 60
     lease_s: Annotated[float, Meta(ge=1)] = 30
 
 
@@ -150,8 +150,8 @@ class Headers(Struct, frozen=True, kw_only=True):
 class BreakerLimits(Struct, frozen=True, kw_only=True):
     """When a consumer stops fetching because too much fails at once, and for how long."""
 
-    keys: Count = 100
-    share: Annotated[float, Meta(gt=0, le=1)] = 0.05
+    max_failing_keys: Count = 100
+    failure_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.05
     window_s: Annotated[float, Meta(gt=0)] = 60
     open_s: Seconds = 30
     maximum_s: Seconds = 600
@@ -164,9 +164,9 @@ class BreakerLimits(Struct, frozen=True, kw_only=True):
 class FleetAlerts(Struct, frozen=True, kw_only=True):
     """What of a process or the outbox is too much: values for alerts to compare with, as `Alerts` of a consumer."""
 
-    outbox_s: Duration = 900
-    loop_s: Duration = 120
-    purge_failures: Annotated[int, Meta(ge=0)] = 2
+    max_intent_age_s: Duration = 900
+    max_loop_age_s: Duration = 120
+    max_purge_failures: Annotated[int, Meta(ge=0)] = 2
 
 
 class Telemetry(Struct, frozen=True, kw_only=True):
@@ -174,14 +174,14 @@ class Telemetry(Struct, frozen=True, kw_only=True):
 
     exporter: Literal["none", "otlp", "prometheus"] = "none"
     endpoint: Name | None = None
-    every_s: Limit = 15
+    metrics_interval_s: Limit = 15
     listen: Name | None = None
     trace: Literal["continue", "link"] = "continue"
     sample: Annotated[float, Meta(ge=0, le=1)] = 0
     sources: tuple[Name, ...] = ()
     baggage: tuple[Name, ...] = ()
     logs: Literal["human", "json"] = "human"
-    unwatched: Literal["refused", "accepted"] = "refused"
+    allow_unmonitored: bool = False
     alerts: FleetAlerts = FleetAlerts()
 
     def __post_init__(self) -> None:
@@ -203,31 +203,31 @@ class Telemetry(Struct, frozen=True, kw_only=True):
         return self.listen or (DEFAULT_LISTEN if self.exporter == "prometheus" else None)
 
     @property
-    def watched(self) -> bool:
+    def monitored(self) -> bool:
         """Return whether somebody would notice a backlog that grows, or has said that nobody needs to."""
-        return self.metrics != "none" or self.unwatched == "accepted"
+        return self.metrics != "none" or self.allow_unmonitored
 
 
 class Alerts(Struct, frozen=True, kw_only=True):
     """What of a consumer is too much. Nothing here changes what is done: the values are metrics, alerts compare."""
 
-    runners: Count = 1
-    lag: Count = 10_000
-    pending_s: Duration = 300
-    gap_s: Duration = 300
-    parked_s: Duration = 86_400
-    duplicates_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    min_runners: Count = 1
+    max_lag: Count = 10_000
+    max_pending_age_s: Duration = 300
+    max_gap_age_s: Duration = 300
+    max_parked_age_s: Duration = 86_400
+    max_duplicate_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.2
 
 
 class Retention(Struct, frozen=True, kw_only=True):
     """`[retention]`: what is removed beside the inbox, how often, and where it goes before."""
 
-    every_s: Annotated[float, Meta(ge=1)] = 3600
-    intents_s: Kept = 2_592_000
-    audit_s: Kept = "forever"
+    purge_interval_s: Annotated[float, Meta(ge=1)] = 3600
+    intent_retention_s: Kept = 2_592_000
+    audit_retention_s: Kept = "forever"
     archive: Literal["none", "table", "files"] = "none"
     archive_folder: Name | None = None
-    archive_s: Kept = "forever"
+    archive_retention_s: Kept = "forever"
     legal_hold: bool = False
 
     def __post_init__(self) -> None:
@@ -246,9 +246,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     hash: Literal["raw", "canonical"] = "raw"
     payload: Literal["never", "always"] = "never"
     aggregate_type: Name | None = None
-    parked_limit: Count = 10_000
-    drain_limit: Count = 500
-    gap_grace_ms: Duration = 500
+    max_parked_payloads: Count = 10_000
+    drain_batch_size: Count = 500
+    gap_fetch_delay_ms: Duration = 500
     late_s: Duration = 60
     keep_generation_s: Duration = 86_400
     retention_s: Kept | None = None

@@ -120,7 +120,7 @@ def _reader(settings: Telemetry, collector: str | None) -> tuple[MetricReader | 
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
 
     exporter = OTLPMetricExporter(endpoint=f"{collector}/v1/metrics")
-    every_ms = settings.every_s * 1000
+    every_ms = settings.metrics_interval_s * 1000
     return PeriodicExportingMetricReader(exporter, export_interval_millis=every_ms), None
 
 

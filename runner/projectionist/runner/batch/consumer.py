@@ -122,9 +122,9 @@ class Consumer:
         return start(self.definition.baseline)
 
     @property
-    def grace_s(self) -> float:
+    def gap_fetch_delay_s(self) -> float:
         """Return how long a new gap is left alone."""
-        return self.policy.gap_grace_ms / 1000
+        return self.policy.gap_fetch_delay_ms / 1000
 
     @property
     def stores_first(self) -> bool:

@@ -151,7 +151,13 @@ class Transaction:
 
     def _close(self, one: AggregatePlan, broken: FailedAt | None) -> None:
         consumer = self.consumer
-        record_outcome(one, broken, self.writes, grace=consumer.grace_s, keep=consumer.policy.parked_limit)
+        record_outcome(
+            one,
+            broken,
+            self.writes,
+            grace=consumer.gap_fetch_delay_s,
+            keep=consumer.policy.max_parked_payloads,
+        )
         refusal = self.batch.refusal
         if broken is not None and refusal is not None and refusal.kind is FailureReason.FAULT:
             self.writes.tell(one.tried[broken.at], IncidentKind.FAULT, storable(refusal.text)[:MOST_TEXT])
@@ -262,7 +268,7 @@ class Transaction:
         if self.consumer.stores_first:
             due = await self.store.owned(due, self.consumer.runner)
         sequence = self.consumer.sequence
-        limit = self.consumer.policy.drain_limit if self.batch.limit is None else self.batch.limit
+        limit = self.consumer.policy.drain_batch_size if self.batch.limit is None else self.batch.limit
         moving = [
             p
             for p in positions

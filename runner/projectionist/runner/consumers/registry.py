@@ -67,13 +67,13 @@ class Registry:
         stream: Stream,
         *,
         early: bool = False,
-        readopt: bool = False,
+        allow_older_code: bool = False,
     ) -> Consumer:
         """Bring the registration up to this code, once for all processes that start with it, and join it.
 
         Raises NotRegistered, or Superseded where this code was replaced by a newer one before
-        (`readopt` takes it up again). `early`: this process waited for the stream before it existed, so that no
-        event of it is older than the first run.
+        (`allow_older_code` takes it up again). `early`: this process waited for the stream before it existed, so that
+        no event of it is older than the first run.
         """
         found = await self.checked(definition)
         number: int = found["number"]
@@ -81,7 +81,7 @@ class Registry:
             row = await self.checked(definition)  # again: whoever held the barrier may have changed it
             fresh = row["code"] != definition.code
             if fresh:
-                await self._adopt(definition, row, readopt=readopt)
+                await self._adopt(definition, row, allow_older_code=allow_older_code)
             silent = definition.effects == "now" and not early
             mark = stream.state.last_seq + 1 if silent else 0
             await self._connection.execute(self._sql["set_effects_start"], number, mark)
@@ -116,13 +116,13 @@ class Registry:
         row = await self._connection.fetchrow(self._sql["select_consumer"], definition.name)
         return _checked(definition, row)
 
-    async def _adopt(self, definition: Definition, row: Record, *, readopt: bool) -> None:
+    async def _adopt(self, definition: Definition, row: Record, *, allow_older_code: bool) -> None:
         """Take up new code: older processes stop at their next batch, and what failed on old code is tried again."""
         before = await self._connection.fetchval(self._sql["has_run_code"], row["number"], definition.code)
-        if before and not readopt:
+        if before and not allow_older_code:
             raise Superseded(
                 f"consumer {definition.name!r} has gone on to newer code than this",
-                remedy="Deploy the newer code, or start once with --readopt to go back to this one on purpose",
+                remedy="Deploy the newer code, or start once with --allow-older-code to go back to this one on purpose",
             )
         await self._connection.execute(self._sql["set_code_fingerprint"], row["number"], definition.code)
         await self._connection.execute(self._sql["close_consumer_breaker"], row["number"])

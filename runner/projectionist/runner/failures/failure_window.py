@@ -61,8 +61,8 @@ class Window:
         if not one.failed:
             return ""
         keys: set[str] = set().union(*(each.failed for each in self._seen))
-        if len(keys) >= self._policy.keys or (
-            len(keys) >= LEAST and len(keys) >= self._policy.share * self._tried
+        if len(keys) >= self._policy.max_failing_keys or (
+            len(keys) >= LEAST and len(keys) >= self._policy.failure_ratio * self._tried
         ):
             return f"{len(keys)} keys failed within {self._policy.window_s:g} s"
         return ""
@@ -77,7 +77,7 @@ class Probe:
     """The first keys after a pause: whether the trouble is over."""
 
     def __init__(self, policy: BreakerLimits) -> None:
-        self._allowed = max(1, int(policy.share * PROBED))
+        self._allowed = max(1, int(policy.failure_ratio * PROBED))
         self._failed: set[str] = set()
         self._tried = 0
 

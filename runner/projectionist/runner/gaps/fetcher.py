@@ -155,7 +155,7 @@ class GapFetcher:
             if not due:
                 return []
             async with lock_positions(store, self._consumer, due):
-                rows = await store.rows("postpone_due_gaps", due, self._consumer.grace_s)
+                rows = await store.rows("postpone_due_gaps", due, self._consumer.gap_fetch_delay_s)
             if len(due) == MOST_DUE:
                 self.wake()
             taken = [row["aggregate"] for row in rows]

@@ -33,7 +33,7 @@ class References:
         Returns the aggregates that found no room this time: they are to be left due. Those the broker could not
         be asked about are not among them; their batch finds that the bytes are missing and puts the head off.
         """
-        rows = await store.references(due, self._consumer.policy.drain_limit)
+        rows = await store.references(due, self._consumer.policy.drain_batch_size)
         reads = self._consumer.reader.decodes
         wanted = [row for row in rows if reads(row["type"])]
         if not wanted:

@@ -152,7 +152,7 @@ class Settling:
         known = part.is_from_quarantine or (
             part.way is Way.APPLY and len(part.keys) == 1 and await self._is_known(part)
         )
-        parts = divided(part.batch, self._consumer.policy.drain_limit, attempt.model.at, known=known)
+        parts = divided(part.batch, self._consumer.policy.drain_batch_size, attempt.model.at, known=known)
         miss = self._witnessed(part, trouble, single=not parts, long=lasted_s > LONG_S, known=known)
         step = judge(miss)
         if step is NextStep.RAISE:

@@ -59,7 +59,7 @@ def part_of(batch: Batch, since: tuple[float, int] | None = None) -> BatchPart:
 
 
 def divided(
-    batch: Batch, drain_limit: int, at: str | None = None, *, known: bool = False
+    batch: Batch, drain_batch_size: int, at: str | None = None, *, known: bool = False
 ) -> list[list[Batch]]:
     """The batch in lanes that do not depend on each other, each in its order; none if it is one event.
 
@@ -75,7 +75,7 @@ def divided(
         others = [part for part in parts if at not in _names(part)] if apart else parts
         shares = [others] if apart else _shares(others)
         return [[merged(some, batch.limit)] for some in [*shares, *([part] for part in apart)]]
-    limit = drain_limit if batch.limit is None else batch.limit
+    limit = drain_batch_size if batch.limit is None else batch.limit
     least = 0 if batch.deliveries else 1
     if batch.unreadable or batch.entries or batch.foreign or limit <= least:
         return []

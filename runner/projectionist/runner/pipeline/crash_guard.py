@@ -80,7 +80,7 @@ class CrashGuard:
                 batch.due,
                 sources,
                 ids,
-                self._consumer.policy.drain_limit,
+                self._consumer.policy.drain_batch_size,
                 until,
             )
         )

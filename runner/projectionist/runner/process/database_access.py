@@ -51,7 +51,7 @@ class DatabaseAccess(SharedPool):
         pool: asyncpg.Pool[Record],
         schema: str,
         *,
-        readopt: bool = False,
+        allow_older_code: bool = False,
         heartbeat_s: float = 5,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
@@ -63,7 +63,7 @@ class DatabaseAccess(SharedPool):
         self.book = FailureBook()
         """The chores of this process that fail."""
         self._sql = Statements("projectionist.runner", schema)
-        self._readopt = readopt
+        self._allow_older_code = allow_older_code
         self._joined: set[str] = set()
         self._theirs = clock.Other()
         self.setbacks = 0
@@ -79,12 +79,14 @@ class DatabaseAccess(SharedPool):
     ) -> Consumer:
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
         # Once: when it joins again after an outage, newer code may have taken over meanwhile.
-        readopt = self._readopt and definition.name not in self._joined
+        allow_older_code = self._allow_older_code and definition.name not in self._joined
         async with self.lend() as connection, self.peers.terminating_blockers(connection.get_server_pid()):
             # Whoever froze under a clock that has gone back since would look alive for as long.
             await connection.execute(self._sql["bring_heartbeats_back"])
             registry = Registry(connection, self.schema)
-            consumer = await registry.join(definition, policy, stream, early=early, readopt=readopt)
+            consumer = await registry.join(
+                definition, policy, stream, early=early, allow_older_code=allow_older_code
+            )
         self._joined.add(definition.name)
         return consumer
 

@@ -45,7 +45,7 @@ async def observe(
     prepared: Callable[[Connection], Awaitable[None]],
     health: Health,
 ) -> None:
-    """Look every `[telemetry] every_s` seconds, until SIGTERM or SIGINT.
+    """Look every `[telemetry] metrics_interval_s` seconds, until SIGTERM or SIGINT.
 
     `definitions`: the consumers to look after, registered or not; None: all that are registered. A server that is
     away is waited for, and shown as away. `prepared` looks at the database at first, and raises if it does not fit.
@@ -93,14 +93,14 @@ class _Watch:
                 await self._client.close()
 
     async def run(self, health: Health) -> None:
-        every_s = self._settings.telemetry.every_s
+        metrics_interval_s = self._settings.telemetry.metrics_interval_s
         try:
             while True:
                 await self._look()
                 health.started = health.started or not self.troubles()
-                liveness.beat("observe", within_s=2 * (every_s + LOOKING_S))
+                liveness.beat("observe", within_s=2 * (metrics_interval_s + LOOKING_S))
                 announce("telemetry.observed")
-                await anyio.sleep(every_s)
+                await anyio.sleep(metrics_interval_s)
         finally:
             self._give_up()
 

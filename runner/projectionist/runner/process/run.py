@@ -48,7 +48,7 @@ async def run(
     definitions: Sequence[Definition],
     settings: Settings,
     *,
-    readopt: bool = False,
+    allow_older_code: bool = False,
     prepared: Callable[[Connection], Awaitable[None]] | None = None,
     health: Health | None = None,
     signals: bool = True,
@@ -64,13 +64,13 @@ async def run(
     looks at the database before anything is run on it, and raises if it does not fit. `health` is told when it has
     begun.
     """
-    refuse_unwatched(definitions, settings)
+    refuse_unmonitored(definitions, settings)
     crew: list[Supervised] = []
     stop = Stop(partial(_stop, crew), _late, settings.run.shutdown_s)
     with unwrap_single_exception():
         async with stop.heard(signals=signals, begun=partial(announce, "run.started")) as tasks:
             if signals:
-                tasks.start_soon(watch, settings.run.stall_s)
+                tasks.start_soon(watch, settings.run.watchdog_timeout_s)
             async with _pool(settings) as pool, _client(settings) as client:
                 if prepared is not None:
                     async with pool.acquire() as connection:
@@ -78,7 +78,7 @@ async def run(
                 heartbeat_s, schema = settings.run.heartbeat_s, settings.postgres.schema
                 waker = Notifier(settings.postgres)
                 access = DatabaseAccess(
-                    pool, schema, readopt=readopt, heartbeat_s=heartbeat_s, wake=waker.wake
+                    pool, schema, allow_older_code=allow_older_code, heartbeat_s=heartbeat_s, wake=waker.wake
                 )
                 tasks.start_soon(kept, "waking relays", waker.run, access.book)
                 if health is not None:
@@ -152,16 +152,16 @@ async def _client(settings: Settings) -> AsyncIterator[Client]:
             await client.close()
 
 
-def refuse_unwatched(definitions: Iterable[Definition], settings: Settings) -> None:
+def refuse_unmonitored(definitions: Iterable[Definition], settings: Settings) -> None:
     """SettingsError if one of these stores first and nobody is there to see its backlog grow.
 
     With `after-commit` the broker's lag tells of trouble, to whoever watches the broker. Here it stays at zero.
     """
     stores = [d.name for d in definitions if settings.policy(d.name).ack == "after-store"]
-    if stores and not settings.telemetry.watched:
+    if stores and not settings.telemetry.monitored:
         raise SettingsError(
-            f"{', '.join(stores)}: ack = 'after-store' hides a backlog from the broker, and nobody is told of it here",
-            remedy="Set exporter or endpoint of [telemetry], or unwatched = 'accepted' there",
+            f"{', '.join(stores)}: ack = 'after-store' hides a backlog from the broker, and no metrics exporter is set",
+            remedy="Set exporter or endpoint of [telemetry], or allow_unmonitored = true there",
         )
 
 

@@ -13,8 +13,8 @@ CHANCES = 4
 """How often the clock is wound within the time after which it strikes."""
 
 
-async def watch(stall_s: float) -> None:
-    """Until cancelled, end this process with exit code 1 once the loop has not run for `stall_s` seconds.
+async def watch(timeout_s: float) -> None:
+    """Until cancelled, end this process with exit code 1 once the loop has not run for `timeout_s` seconds.
 
     The clock strikes in a thread that needs nothing of Python, so that a handler which holds the interpreter for
     itself, like a regular expression that backtracks for ever, is ended too. It writes where the process hung to
@@ -22,9 +22,9 @@ async def watch(stall_s: float) -> None:
     """
     try:
         while True:
-            faulthandler.dump_traceback_later(stall_s, exit=True, file=STDERR)
-            liveness.beat("process", within_s=stall_s)
-            await anyio.sleep(stall_s / CHANCES)
+            faulthandler.dump_traceback_later(timeout_s, exit=True, file=STDERR)
+            liveness.beat("process", within_s=timeout_s)
+            await anyio.sleep(timeout_s / CHANCES)
     finally:
         faulthandler.cancel_dump_traceback_later()
         liveness.ended("process")

@@ -42,7 +42,7 @@ class BackgroundPurger:
         self, access: SharedPool, settings: Settings, client: Client, consumers: Sequence[str]
     ) -> None:
         self._access = access
-        self._every_s = settings.retention.every_s
+        self._interval_s = settings.retention.purge_interval_s
         self._leases = Leases(settings.postgres.schema, str(INSTANCE))
         digest = blake2b("\n".join(sorted(consumers)).encode(), digest_size=8).hexdigest()
         self._lease = f"purge {digest}"
@@ -51,7 +51,7 @@ class BackgroundPurger:
 
     async def run(self) -> None:
         """Until cancelled. What goes wrong is tried again the next time."""
-        await anyio.sleep(min(FIRST_S, self._every_s))
+        await anyio.sleep(min(FIRST_S, self._interval_s))
         while True:
             try:
                 await self.step()
@@ -66,12 +66,12 @@ class BackgroundPurger:
                 if not is_transient(error):
                     raise
                 _count("database")
-            await anyio.sleep(self._every_s)
+            await anyio.sleep(self._interval_s)
 
     async def step(self) -> PurgeReport | None:
         """Purge, unless another process does or has."""
         async with self._access.lend() as connection:
-            if await self._leases.acquire(connection, self._lease, self._every_s) is None:
+            if await self._leases.acquire(connection, self._lease, self._interval_s) is None:
                 return None
         report = await self._purger.run()
         for one in report.went:

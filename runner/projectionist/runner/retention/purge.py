@@ -125,7 +125,11 @@ class Purger:
     def _is_kept(self, table: str) -> bool:
         """Return whether nothing of this table goes, of any consumer."""
         found = self._settings.retention
-        kept = {"intents": found.intents_s, "audit": found.audit_s, "archive": found.archive_s}
+        kept = {
+            "intents": found.intent_retention_s,
+            "audit": found.audit_retention_s,
+            "archive": found.archive_retention_s,
+        }
         return found.legal_hold or kept.get(table) == "forever"
 
     async def _step(self, table: str, first: int, dry_run: bool) -> list[Record]:
@@ -159,10 +163,10 @@ class Purger:
             return tuple(columns) if rules else None
         if table == "intents":
             free = [PRODUCERS, *(row["number"] for row in facts if row["number"] not in held)]
-            return free, now - _span(found.intents_s), now
+            return free, now - _span(found.intent_retention_s), now
         if table == "audit":
-            return (now - _span(found.audit_s),)
-        return now - _span(found.archive_s), held
+            return (now - _span(found.audit_retention_s),)
+        return now - _span(found.archive_retention_s), held
 
     def _decided(self, row: Record) -> Rule | Held:
         name = row["name"]
@@ -182,11 +186,11 @@ class Purger:
         found = self._settings.retention
         if (
             self._archive is None
-            or found.archive_s == "forever"
+            or found.archive_retention_s == "forever"
             or under_hold(self._settings, self._by_number)
         ):
             return 0
-        archive, kept_s = self._archive, found.archive_s
+        archive, kept_s = self._archive, found.archive_retention_s
         return await anyio.to_thread.run_sync(lambda: archive.expire(kept_s, dry_run=dry_run))
 
 
