@@ -175,7 +175,7 @@ async def test_an_operators_day(live: ConsumerHarness, tmp_path: Path) -> None:
         assert {row[0]: row[1] for row in rows}["garbage"] == 700
         assert len(rows) == 23
         acts = (await cli.seen("audit", "--who", "ann"))["acts"]
-        assert [act["verb"] for act in acts] == [*["retry"] * 12, "edit", "skip", "accept-gap"]
+        assert [act["action"] for act in acts] == [*["retry"] * 12, "edit", "skip", "accept-gap"]
         assert {act["object"] for act in acts[12:15]} == {
             f"Orders: order/{name}" for name in ("garbage", "test", "lost")
         }

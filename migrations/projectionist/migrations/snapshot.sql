@@ -56,7 +56,7 @@ CREATE TABLE projectionist.audit (
     number bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     who text NOT NULL,
-    verb text NOT NULL COLLATE pg_catalog."C",
+    action text NOT NULL COLLATE pg_catalog."C",
     object text NOT NULL COLLATE pg_catalog."C",
     reason text NOT NULL,
     detail jsonb DEFAULT '{}'::jsonb NOT NULL

@@ -12,7 +12,7 @@ class TooLate(ProjectionistError):
 
 
 class NotThere(ProjectionistError):
-    """The verb does not fit the state of the event or aggregate it names."""
+    """The action does not fit the state of the event or aggregate it names."""
 
 
 class Act(msgspec.Struct, frozen=True):

@@ -108,7 +108,7 @@ async def test_a_sample_goes_before_the_group(harness: Outbox) -> None:
         assert (sorted(rest["changed"]), rest["left"]) == (sorted(keys[1:]), 0)
         await harness.all_become("sent")
     acts = (await seen(harness, "show", keys[1], "--actor", "ada"))["acts"]
-    assert [(act["verb"], act["reason"]) for act in acts] == [("retry", "the sample went well")]
+    assert [(act["action"], act["reason"]) for act in acts] == [("retry", "the sample went well")]
     audit = await harness.connection.fetchrow("select * from projectionist.audit order by number limit 1")
     assert audit is not None
     assert (audit["object"], audit["detail"]) == (
@@ -173,7 +173,7 @@ async def test_what_was_not_carried_out_is_sent_again_knowingly(harness: Outbox,
         await harness.becomes(key, "sent")
     assert stub.executions == {key: 1}
     (recorded,) = (await seen(harness, "show", key))["acts"]
-    assert recorded["verb"] == ("retry" if verb == "retry" else "resolve-not-sent")
+    assert recorded["action"] == ("retry" if verb == "retry" else "resolve-not-sent")
 
 
 async def test_a_retry_does_not_wait_for_what_is_due_later(harness: Outbox) -> None:

@@ -353,7 +353,11 @@ async def test_without_order_an_event_is_edited_tried_again_and_discarded_by_its
         ("discard", "b"),
         ("edit", "a"),
     ]
-    assert await live.fetch("select verb from {s}.audit order by 1") == [("discard",), ("edit",), ("retry",)]
+    assert await live.fetch("select action from {s}.audit order by 1") == [
+        ("discard",),
+        ("edit",),
+        ("retry",),
+    ]
 
 
 async def test_an_event_in_order_is_retried_by_its_aggregate(live: ConsumerHarness) -> None:

@@ -79,7 +79,7 @@ async def test_status_says_who_has_paused_it_and_why(live: ConsumerHarness, tmp_
     [one] = (await cli.seen("status"))["consumers"]
     assert (one["paused"], one["pause"]) == (False, None)
     acts = (await cli.seen("audit", "--consumer", "Orders"))["acts"]
-    assert [(a["who"], a["verb"], a["reason"]) for a in acts] == [
+    assert [(a["who"], a["action"], a["reason"]) for a in acts] == [
         ("ann", "pause", "maintenance"),
         ("bob", "resume", "done"),
     ]

@@ -82,8 +82,8 @@ async def test_supplied_headers_settle_an_event_that_lacked_them_like_any_other(
     assert decision[:5] == ("edit", 1, seq, None, None)
     assert b"ce-aggregateversion: 2\r\n" in decision[5]
     assert decision[6:] == (None, "ann", "the producer forgot it")
-    [(verb, detail)] = await live.fetch("select verb, detail::text from {s}.audit where who = 'ann'")
-    assert verb == "edit"
+    [(action, detail)] = await live.fetch("select action, detail::text from {s}.audit where who = 'ann'")
+    assert action == "edit"
     first = await live.value("select encode(hash, 'hex') from {s}.quarantine")
     assert msgspec.json.decode(detail) == {
         "first": first,

@@ -61,7 +61,7 @@ async def test_rows_inbox_and_positions_are_made_again_and_no_effect_is(
         ("e4", 1),
     ]
     assert await live.value("select n from {s}.counters where outcome like 'suppressed%'") == 1
-    [act] = (await cli.seen("audit", "--verb", "reset"))["acts"]
+    [act] = (await cli.seen("audit", "--action", "reset"))["acts"]
     assert (act["who"], act["reason"], act["detail"]["inbox"]) == ("ann", "rows were edited by hand", 2)
 
 

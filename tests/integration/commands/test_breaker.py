@@ -51,7 +51,7 @@ async def test_a_reset_closes_it_once_and_says_who_did_it_why(live: ConsumerHarn
     assert (await reset("--actor", "ann")).out == "Orders: the breaker is closed again\n"
     assert (await reset()).out == "Orders: the breaker was not open\n"
 
-    told = await live.fetch("select who, verb, reason from {s}.audit where verb = 'breaker-reset'")
+    told = await live.fetch("select who, action, reason from {s}.audit where action = 'breaker-reset'")
     assert told == [("ann", "breaker-reset", "mended")]
     shown = json.loads((await run_projectionist("status", "--json", cwd=tripped)).out)
     [one] = shown["consumers"]

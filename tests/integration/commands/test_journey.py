@@ -108,7 +108,7 @@ async def test_what_waits_says_for_whom_and_what_was_done_about_it(live: Consume
     assert [(b["kind"], b["what"], b["who"], b["why"]) for b in passage["beside"]] == [
         ("decision", "skip", "ann", "ticket 7")
     ]
-    assert [(act["verb"], act["who"]) for act in skipped["acts"]] == [("skip", "ann")]
+    assert [(act["action"], act["who"]) for act in skipped["acts"]] == [("skip", "ann")]
     behind = passages(await journey(cli, "behind"))["Orders"]
     assert (behind["state"], behind["verdict"]) == ("applied", "blocked")
     assert "after it was parked" in await cli.done("journey", "behind")
@@ -132,7 +132,7 @@ async def test_what_stood_in_quarantine_is_part_of_the_journey(live: ConsumerHar
         ("quarantine", "released: version"),
         ("decision", "edit"),
     }
-    assert [act["verb"] for act in edited["acts"]] == ["edit"]
+    assert [act["action"] for act in edited["acts"]] == ["edit"]
 
 
 async def test_an_aggregate_is_told_with_its_newest_events_and_what_is_no_longer_there(

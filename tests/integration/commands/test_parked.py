@@ -111,7 +111,7 @@ async def test_an_event_is_shown_without_its_payload_unless_asked_for_on_record(
     assert "--reveal needs a reason" in await cli.refused("parked", "show", "bad-1", "--reveal")
     [shown] = (await cli.seen("parked", "show", "bad-1", "--reveal", *WHY))["events"]
     assert shown["data"] == '{"text":"bad 1"}'
-    assert await live.fetch("select who, verb, object, reason from {s}.audit where verb = 'reveal'") == [
+    assert await live.fetch("select who, action, object, reason from {s}.audit where action = 'reveal'") == [
         ("ann", "reveal", "Orders: shop/bad-1", "ticket 7")
     ]
     assert "no event 'nothing' is parked" in await cli.refused("parked", "show", "nothing")

@@ -66,7 +66,7 @@ async def test_one_entry_is_shown_with_its_headers_and_its_payload_only_on_reque
 
     [shown] = (await cli.seen("quarantine", "show", "2", "--reveal", *WHY))["entries"]
     assert shown["data"] == '{"cents":5}'
-    acts = (await cli.seen("audit", "--verb", "reveal"))["acts"]
+    acts = (await cli.seen("audit", "--action", "reveal"))["acts"]
     assert [(a["who"], a["object"]) for a in acts] == [("ann", "Orders: sequence 2 of incarnation 1")]
     assert "nothing of sequence 99 was put into quarantine" in await cli.refused("quarantine", "show", "99")
 
@@ -158,11 +158,11 @@ async def test_the_audit_is_read_back_by_whom_what_and_about_which(
 
     async def acts(*filters: str) -> list[tuple[str, str, str, str]]:
         found = (await cli.seen("audit", *filters))["acts"]
-        return [(a["who"], a["verb"], a["object"], a["reason"]) for a in found]
+        return [(a["who"], a["action"], a["object"], a["reason"]) for a in found]
 
     ann = ("ann", "discard", "Orders: sequence 2 of incarnation 1", "ticket 7")
     bob = ("bob", "discard", "Orders: sequence 3 of incarnation 1", "a test")
-    assert await acts("--verb", "discard") == [ann, bob]
+    assert await acts("--action", "discard") == [ann, bob]
     assert await acts("--who", "bob") == [bob]
     assert await acts("--about", "sequence 2", "--consumer", "Orders") == [ann]
     assert await acts("--limit", "1") == [bob]

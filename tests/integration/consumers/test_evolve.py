@@ -257,7 +257,7 @@ async def test_newer_code_stops_the_older_process_at_its_next_batch(live: Consum
             await new.settle(new.read(OrderPaid(), "o1", 2, seq=2))
 
     assert (await live.rows("orders"))[0][1] == "paid"
-    assert await live.fetch("select verb, who from {s}.audit") == [("adopt-code", "projectionist")]
+    assert await live.fetch("select action, who from {s}.audit") == [("adopt-code", "projectionist")]
 
 
 async def test_a_running_process_of_older_code_ends_and_says_why(live: ConsumerHarness) -> None:

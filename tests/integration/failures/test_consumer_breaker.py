@@ -186,9 +186,9 @@ async def test_a_verb_closes_it_at_once_and_is_recorded(live: ConsumerHarness) -
             await live.settled(s.Orders)
 
     assert ("fresh", "placed", 1, '["placed"]') in await live.rows("orders")
-    assert await live.fetch("select who, verb, object, reason from {s}.audit where verb like 'breaker%'") == [
-        ("ann", "breaker-reset", "Orders: Orders", "the service is back")
-    ]
+    assert await live.fetch(
+        "select who, action, object, reason from {s}.audit where action like 'breaker%'"
+    ) == [("ann", "breaker-reset", "Orders: Orders", "the service is back")]
 
 
 async def test_new_code_is_tried_whatever_the_old_one_did(live: ConsumerHarness) -> None:

@@ -239,7 +239,7 @@ async def test_a_start_beside_others_goes_back_to_no_floor_before_they_have_had_
                 await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 4)
 
     assert not heard.counts["standing.moved"]
-    assert await live.value("select count(*) from {s}.audit where verb = 'rewind'") == 0
+    assert await live.value("select count(*) from {s}.audit where action = 'rewind'") == 0
     await load.check()
 
 

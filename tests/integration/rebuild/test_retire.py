@@ -58,7 +58,7 @@ async def test_a_retired_consumer_is_gone_and_its_names_stay_reserved(
     assert await left(live, number + 1) == other
     names = [one.name for one in await live.nats.jetstream().consumers_info(live.stream.name)]
     assert durable not in names
-    [act] = (await cli.seen("audit", "--verb", "retire"))["acts"]
+    [act] = (await cli.seen("audit", "--action", "retire"))["acts"]
     assert (act["who"], act["reason"], act["detail"]["inbox"]) == ("ann", "replaced", 3)
     assert [one["name"] for one in (await cli.seen("status"))["consumers"]] == ["Spend"]
 

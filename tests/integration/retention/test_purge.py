@@ -226,7 +226,7 @@ async def test_rows_are_archived_in_a_table_before_they_go_and_leave_it_in_their
     await ordered(live, 2)
     await live.settle(s.Spend)
     await live.pool.execute(
-        "insert into projectionist.audit (who, verb, object, reason) values ('ann', 'skip', 'x', 'y')"
+        "insert into projectionist.audit (who, action, object, reason) values ('ann', 'skip', 'x', 'y')"
     )
     await age(live, 31)
     await purge(live, s.Spend, archive="table", audit_retention_s=30 * DAY)

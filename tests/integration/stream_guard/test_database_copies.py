@@ -137,7 +137,7 @@ async def test_a_dump_in_another_cluster_is_known_and_reads_when_it_is_adopted(l
             assert await kinds(there) == []
             assert str(taken.before) != taken.database
             assert (
-                await there.fetchval(f"select reason from {SCHEMA}.audit where verb = 'adopt-database'")
+                await there.fetchval(f"select reason from {SCHEMA}.audit where action = 'adopt-database'")
                 == ACT.reason
             )
 

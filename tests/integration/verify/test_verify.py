@@ -166,7 +166,7 @@ async def test_recompute_mends_one_row_silently_and_says_what_was_wrong(
     await mend(rebuilds, cls, key)
     assert await harness.rows(table) == rows
     assert await harness.fetch(
-        "select verb, who, reason from {s}.audit where verb = 'recompute' limit 1"
+        "select action, who, reason from {s}.audit where action = 'recompute' limit 1"
     ) == [("recompute", "me", "to see")]
 
 

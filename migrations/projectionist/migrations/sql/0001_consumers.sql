@@ -204,7 +204,7 @@ create table {schema}.audit (
     number bigint generated always as identity primary key,
     at timestamptz not null default clock_timestamp(),
     who text not null,
-    verb text collate "C" not null,
+    action text collate "C" not null,
     object text collate "C" not null,
     reason text not null,
     detail jsonb not null default '{}'

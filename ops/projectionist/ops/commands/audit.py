@@ -18,7 +18,7 @@ TOPIC = Topic.LOOK
 HELP = "show what was decided and done by hand: who, what, when, why"
 EXAMPLE = """
 projectionist audit                                  the newest fifty acts
-projectionist audit --consumer OrderSummary --verb skip
+projectionist audit --consumer OrderSummary --action skip
 projectionist audit --about order/7                  every act on an aggregate, event or intent
 projectionist audit --who ann --newer 86400 --json
 """
@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("--consumer", metavar="NAME", help="only acts on this projection or reactor")
     parser.add_argument("--who", metavar="NAME", help="only acts of this person or process")
-    parser.add_argument("--verb", help="only this act, as the list shows it")
+    parser.add_argument("--action", help="only this act, as the list shows it")
     parser.add_argument("--about", metavar="TEXT", help="only acts on what holds this text")
     parser.add_argument("--newer", type=float, metavar="SECONDS", help="only acts of so many last seconds")
     parser.add_argument("--limit", type=int, default=50, help="so many, the newest (default: 50)")
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     told(
         args,
         {"acts": rows},
-        lines([_line(row) for row in rows], ("at", "who", "verb", "object", "reason", "detail")),
+        lines([_line(row) for row in rows], ("at", "who", "action", "object", "reason", "detail")),
     )
     return Exit.DONE
 
@@ -52,11 +52,11 @@ async def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
     from projectionist.ops.cli.database import database
 
     async with database("audit") as db:
-        return await read(db, args.consumer, args.who, args.verb, args.about, args.newer, args.limit)
+        return await read(db, args.consumer, args.who, args.action, args.about, args.newer, args.limit)
 
 
 async def read(db: Database, *given: object) -> list[dict[str, Any]]:
-    """The acts that the filters choose: consumer, who, verb, about, newer, limit."""
+    """The acts that the filters choose: consumer, who, action, about, newer, limit."""
     from projectionist.core.postgres.statements import Statements
 
     rows = await db.connection.fetch(

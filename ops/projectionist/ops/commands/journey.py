@@ -157,7 +157,7 @@ def _journey(one: Journey) -> str:
     head += [f"{name} {value}" for name, value in links if value]
     parts = ["\n".join(head), *("\n".join(_passage(passage)) for passage in one.consumers)]
     if one.acts:
-        parts.append(lines(one.acts, ("at", "who", "verb", "object", "reason")))
+        parts.append(lines(one.acts, ("at", "who", "action", "object", "reason")))
     return "\n\n".join(parts)
 
 

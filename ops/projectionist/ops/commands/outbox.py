@@ -171,7 +171,7 @@ def _show(found: dict[str, Any], args: argparse.Namespace) -> int:
     history = lines(attempts, ("attempt", "outcome", "status", "started", "took_s", "relay", "reason"))
     say("\n" + (history or "never tried"))
     if acts:
-        say("\n" + lines(acts, ("at", "who", "verb", "reason")))
+        say("\n" + lines(acts, ("at", "who", "action", "reason")))
     return Exit.DONE
 
 

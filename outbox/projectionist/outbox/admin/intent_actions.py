@@ -126,7 +126,7 @@ class IntentActions:
 
     async def _act(
         self,
-        verb: str,
+        action: str,
         keys: Sequence[str],
         allowed: frozenset[IntentState],
         act: Act,
@@ -142,7 +142,7 @@ class IntentActions:
                 await self._connection.execute(self._sql[statement], seqs, *arguments)
             before = [[found[key][column] for key in changed] for column in ("state", "error")]
             await self._connection.execute(
-                self._sql["insert_audit_entry"], act.actor, verb, act.reason, changed, *before
+                self._sql["insert_audit_entry"], act.actor, action, act.reason, changed, *before
             )
             announce("outbox.acted")
         return IntentActionResult(

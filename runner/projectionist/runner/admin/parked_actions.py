@@ -1,6 +1,6 @@
 """Acts on parked and failed events for an operator: each act is compared with what stands there, then recorded.
 
-Every verb runs under the consumer's barrier and the aggregate's position lock, so that a batch and a verb never
+Every action runs under the consumer's barrier and the aggregate's position lock, so that a batch and an action never
 act on the same event at once; the second one sees what the first has done and says so.
 """
 
@@ -172,7 +172,7 @@ class ParkedActions:
             if stand.head == AggregateState.DRAINING:
                 raise TooLate(f"{aggregate} is being drained at this moment", remedy="Look again in a second")
             yield stand
-            announce("verb.written")
+            announce("action.written")
 
     @asynccontextmanager
     async def _entry(self, identity: Identity) -> AsyncIterator[tuple[LockedAggregate | None, Record]]:
@@ -191,7 +191,7 @@ class ParkedActions:
                     else "This consumer has never seen it",
                 )
             yield stand, entry
-            announce("verb.written")
+            announce("action.written")
 
     async def _locked(self, aggregate: str) -> LockedAggregate:
         rows = await self._store.positions([aggregate])
@@ -246,14 +246,14 @@ class ParkedActions:
         hashes = None if digest is None else {"first": entry["hash"].hex(), "edited": digest.hex()}
         await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act, hashes)
 
-    async def _record(self, verb: str, stand: LockedAggregate, act: Act) -> None:
-        await self._record_on(verb, stand.aggregate, act)
+    async def _record(self, action: str, stand: LockedAggregate, act: Act) -> None:
+        await self._record_on(action, stand.aggregate, act)
 
     async def _record_on(
-        self, verb: str, thing: str, act: Act, detail: Mapping[str, str] | None = None
+        self, action: str, thing: str, act: Act, detail: Mapping[str, str] | None = None
     ) -> None:
         text = msgspec.json.encode(detail or {}).decode()
-        await self._store.run("insert_audit_entry", verb, thing, act.actor, act.reason, text)
+        await self._store.run("insert_audit_entry", action, thing, act.actor, act.reason, text)
 
 
 def _first_version(stand: LockedAggregate) -> int | None:

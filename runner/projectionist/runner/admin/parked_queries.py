@@ -83,12 +83,12 @@ class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seen(self) -> SeenHead:
-        """Return what a verb on its aggregate is compared with."""
+        """Return what an action on its aggregate is compared with."""
         return SeenHead(self.position or 0, (self.source, self.id), self.attempts)
 
     @property
     def place(self) -> str:
-        """Return what a verb on it is about, for people."""
+        """Return what an action on it is about, for people."""
         return self.aggregate if self.ordered and self.aggregate is not None else self.id
 
 

@@ -39,9 +39,9 @@ async def _set(connection: Connection, schema: str, consumer: str, act: Act, *, 
     async with alone(connection, schema, consumer, "pause" if paused else "resume") as row:
         if await connection.fetchrow(sql["set_paused"], row["number"], paused) is None:
             return False
-        verb = "pause" if paused else "resume"
+        action = "pause" if paused else "resume"
         await connection.execute(
-            sql["insert_audit_entry"], row["number"], verb, consumer, act.actor, act.reason, "{}"
+            sql["insert_audit_entry"], row["number"], action, consumer, act.actor, act.reason, "{}"
         )
     announce("consumer.paused" if paused else "consumer.resumed")
     return True

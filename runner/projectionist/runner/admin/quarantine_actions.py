@@ -89,7 +89,7 @@ class QuarantineActions:
                     f"sequence {place[1]} is in quarantine no more", remedy=f"It has been {entry['state']}"
                 )
             yield entry
-            announce("verb.written")
+            announce("action.written")
 
     def _refuse_reuse(self, entry: Record) -> None:
         if entry["reason"] in REUSES:
@@ -116,8 +116,8 @@ class QuarantineActions:
         return number
 
     async def _record(
-        self, verb: str, place: Place, act: Act, detail: Mapping[str, object] | None = None
+        self, action: str, place: Place, act: Act, detail: Mapping[str, object] | None = None
     ) -> None:
         text = msgspec.json.encode(detail or {}).decode()
         where = f"sequence {place[1]} of incarnation {place[0]}"
-        await self._store.run("insert_audit_entry", verb, where, act.actor, act.reason, text)
+        await self._store.run("insert_audit_entry", action, where, act.actor, act.reason, text)

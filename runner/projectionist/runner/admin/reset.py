@@ -56,7 +56,7 @@ class ResetEffects(msgspec.Struct, frozen=True):
 
 
 class Resetting:
-    """The verb `reset`, over a connection in no transaction."""
+    """The action `reset`, over a connection in no transaction."""
 
     def __init__(self, connection: Connection, client: Client, schema: str) -> None:
         self._connection = connection

@@ -50,7 +50,7 @@ class Retired(msgspec.Struct, frozen=True):
 
 
 class Retiring:
-    """The verb `retire`, over a connection in no transaction."""
+    """The action `retire`, over a connection in no transaction."""
 
     def __init__(self, connection: Connection, client: Client, schema: str) -> None:
         self._connection = connection

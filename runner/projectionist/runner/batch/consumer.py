@@ -32,7 +32,7 @@ class Paused(ProjectionistError):
 
 
 class Tripped(ProjectionistError):
-    """Too many keys fail at once: nothing is fetched until the breaker closes, by itself or by a verb."""
+    """Too many keys fail at once: nothing is fetched until the breaker closes, by itself or by an operator."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the breaker is open: {reason}")

@@ -49,7 +49,7 @@ async def check_ours(connection: Connection, client: Client, schema: str, row: R
 
 
 class Takeover:
-    """The verb `adopt --database`, over a connection in no transaction."""
+    """The action `adopt --database`, over a connection in no transaction."""
 
     def __init__(self, connection: Connection, client: Client, schema: str) -> None:
         self._connection = connection

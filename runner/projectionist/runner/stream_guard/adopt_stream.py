@@ -48,7 +48,7 @@ class Adopted(msgspec.Struct, frozen=True):
 
 
 class Adoption:
-    """The verb `adopt`, over a connection in no transaction."""
+    """The action `adopt`, over a connection in no transaction."""
 
     def __init__(self, connection: Connection, client: Client, schema: str) -> None:
         self._connection = connection

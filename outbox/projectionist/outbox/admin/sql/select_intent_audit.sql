@@ -1,2 +1,2 @@
 -- Operators' acts on one intent.
-select at, who, verb, reason from {schema}.audit where object = $1 order by number
+select at, who, action, reason from {schema}.audit where object = $1 order by number

@@ -4,7 +4,7 @@ with done as (
     where number = any ($1::bigint[]) and closed is null
     returning number, consumer, kind
 ), told as (
-    insert into {schema}.audit (who, verb, object, reason, detail)
+    insert into {schema}.audit (who, action, object, reason, detail)
     select $2, 'close-incident', coalesce(c.name, '?') || ': incident ' || d.number, $3, jsonb_build_object('kind', d.kind)
     from done d left join {schema}.consumers c on c.number = d.consumer order by d.number
 )

@@ -30,7 +30,7 @@ select c.name, c.kind, c.stream, c.paused, c.generation, c.revision, c.effects_m
     coalesce((select sum(parked) from {schema}.positions where consumer = c.number and head = 'draining'), 0)::bigint
         + (select count(*) from {schema}.parked where consumer = c.number and not ordered and cause = 'stored') as backlog,
     (select jsonb_build_object('who', who, 'reason', reason, 'since', at)
-        from {schema}.audit where c.paused and object = c.name || ': ' || c.name and verb = 'pause'
+        from {schema}.audit where c.paused and object = c.name || ': ' || c.name and action = 'pause'
         order by number desc limit 1) as pause,
     (select jsonb_build_object(
             'state', state, 'reason', reason, 'until_s', extract(epoch from until - clock_timestamp())::float8

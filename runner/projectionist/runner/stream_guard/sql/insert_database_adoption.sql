@@ -4,5 +4,5 @@ with closed as (
     where kind in ('database_copied', 'durable_taken') and closed is null
     returning number
 )
-insert into {schema}.audit (who, verb, object, reason, detail)
+insert into {schema}.audit (who, action, object, reason, detail)
 select $1, 'adopt-database', 'database', $2, $3::text::jsonb || jsonb_build_object('incidents', (select count(*) from closed))

@@ -58,7 +58,7 @@ select c.name, c.stream, c.durable,
         where b.consumer = c.number and b.ended is null) as build,
     case when exists (select from {schema}.counters k where k.consumer = c.number and k.outcome = 'intents') then (
         select count(*) from {schema}.audit a
-        where a.verb = 'replay' and starts_with(a.object, c.name || ': ') and a.at > clock_timestamp() - interval '1 hour'
+        where a.action = 'replay' and starts_with(a.object, c.name || ': ') and a.at > clock_timestamp() - interval '1 hour'
     ) else 0 end as replays
 from {schema}.consumers c
 order by c.name

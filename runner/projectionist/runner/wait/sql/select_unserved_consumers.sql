@@ -2,7 +2,7 @@
 select c.number, coalesce(
     case when c.paused then coalesce((
         select format('it is paused by %s since %s: %s', a.who, to_char(a.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), a.reason)
-        from {schema}.audit a where a.object = c.name || ': ' || c.name and a.verb = 'pause' order by a.number desc limit 1
+        from {schema}.audit a where a.object = c.name || ': ' || c.name and a.action = 'pause' order by a.number desc limit 1
     ), 'it is paused') end,
     (select 'its breaker is open: ' || b.reason from {schema}.consumer_breakers b where b.consumer = c.number and b.state = 'open'),
     (select 'nobody runs it: ' || s.reason from {schema}.setbacks s
