@@ -557,7 +557,7 @@ CREATE TABLE projectionist.outbox (
     spent integer DEFAULT 0 NOT NULL,
     first_started timestamp with time zone,
     started timestamp with time zone,
-    mark text,
+    lookup_hint text,
     wire bytea,
     wire_hash bytea,
     error text,
@@ -582,7 +582,7 @@ COMMENT ON COLUMN projectionist.outbox.spent IS 'attempts that count against the
 
 COMMENT ON COLUMN projectionist.outbox.first_started IS 'when bytes may have left for the first time: the provider''s memory counts from here';
 
-COMMENT ON COLUMN projectionist.outbox.mark IS 'what the provider noted before the first attempt, for a later lookup';
+COMMENT ON COLUMN projectionist.outbox.lookup_hint IS 'what the provider noted before the first attempt, for a later lookup';
 
 COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one; null if they are the body';
 

@@ -213,7 +213,7 @@ def _rendered(world: World, key: str, **more: Any) -> Request:
 
 async def _first(world: World, key: str, **more: Any) -> Request:
     request = _rendered(world, key, **more)
-    return msgspec.structs.replace(request, mark=await world.provider.mark(request))
+    return msgspec.structs.replace(request, lookup_hint=await world.provider.lookup_hint(request))
 
 
 def _same(found: object, wanted: object) -> None:

@@ -72,7 +72,7 @@ async def rendered(provider: NatsPublish, key: str = "k1", order: str = "o-1", *
     )
     wire = prepare(provider, request)
     assert isinstance(wire, bytes), wire
-    return msgspec.structs.replace(request, wire=wire, mark=await provider.mark(request))
+    return msgspec.structs.replace(request, wire=wire, lookup_hint=await provider.lookup_hint(request))
 
 
 async def sent(provider: NatsPublish, **more: Any) -> Reply:
@@ -159,7 +159,7 @@ async def test_a_lookup_in_a_stream_made_anew_is_not_sure(servers: Servers, stre
 async def test_a_lookup_in_a_stream_that_lost_its_end_is_not_sure(
     servers: Servers, stream: Stream, tmp_path: Path
 ) -> None:
-    """What is stored below the mark, since the stream has gone back, is not looked for; so nobody says it is absent."""
+    """What is stored below the hint, since the stream has gone back, is not looked for; so nobody says it is absent."""
     async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
         files = StreamFiles(servers, client, stream.name, tmp_path)
         for number in range(3):
@@ -193,12 +193,12 @@ async def test_a_lookup_beside_messages_without_an_id_is_sure_too(servers: Serve
             assert (await events.lookup(request)).outcome is Outcome.NOT_SENT
 
 
-@pytest.mark.parametrize("mark", [None, "", "2026-01-01 7", "2026-01-01|x|y"])
-async def test_without_a_mark_a_lookup_is_not_sure(
-    servers: Servers, stream: Stream, mark: str | None
+@pytest.mark.parametrize("hint", [None, "", "2026-01-01 7", "2026-01-01|x|y"])
+async def test_without_a_hint_a_lookup_is_not_sure(
+    servers: Servers, stream: Stream, hint: str | None
 ) -> None:
     async with connected(servers) as client, publisher(client, stream.subject("x")) as events:
-        request = msgspec.structs.replace(await rendered(events), mark=mark)
+        request = msgspec.structs.replace(await rendered(events), lookup_hint=hint)
         assert (await events.lookup(request)).outcome is Outcome.UNKNOWN
 
 
@@ -282,7 +282,7 @@ async def test_an_ack_that_never_comes_is_unknown(servers: Servers) -> None:
             await client.jetstream().delete_stream("DEAF")
             await deaf.unsubscribe()
     assert reply.outcome is Outcome.UNKNOWN
-    assert found.outcome is Outcome.SENT  # the mark taken at the start still lies before it
+    assert found.outcome is Outcome.SENT  # the hint taken at the start still lies before it
 
 
 @pytest.mark.parametrize("answer", [b"hello", b"", b"{}", b'{"status":"ok"}', b'{"stream":"x","seq":0}'])
@@ -308,7 +308,7 @@ async def test_a_lookup_in_a_stream_that_renames_subjects_trusts_finds_but_no_ab
         async with publisher(client, stream.subject("x")) as events:
             request = await rendered(events)
             unsent = await rendered(events, key="never sent")
-            unsent = msgspec.structs.replace(unsent, mark=await events.mark(unsent))
+            unsent = msgspec.structs.replace(unsent, lookup_hint=await events.lookup_hint(unsent))
             assert (await attempt(events, request)).outcome is Outcome.SENT
             assert (await events.lookup(request)).outcome is Outcome.SENT
             assert (await events.lookup(unsent)).outcome is Outcome.UNKNOWN

@@ -596,11 +596,11 @@ async def test_a_relay_that_may_not_wait_leaves_the_outcome_unknown(harness: Out
 
 async def test_a_provider_that_has_a_lookup_is_asked_before_a_person(harness: Outbox) -> None:
     class Findable(scripted(msgspec.structs.replace(REMEMBERS, memory_s=100.0, lookup=True))):  # type: ignore[misc] # for this test
-        async def mark(self, request: Request) -> str:
+        async def lookup_hint(self, request: Request) -> str:
             return "42"
 
         async def lookup(self, request: Request) -> Reply:
-            assert request.mark == "42"
+            assert request.lookup_hint == "42"
             found = self.executions[request.key]
             return Reply(outcome=Outcome.SENT if found else Outcome.NOT_SENT)
 

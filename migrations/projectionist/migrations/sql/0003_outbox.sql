@@ -79,7 +79,7 @@ create table {schema}.outbox (
     spent integer not null default 0,
     first_started timestamptz,
     started timestamptz,
-    mark text,
+    lookup_hint text,
     wire bytea,
     wire_hash bytea,
     error text,
@@ -104,7 +104,7 @@ comment on column {schema}.outbox.attempt is
 comment on column {schema}.outbox.spent is 'attempts that count against the limit';
 comment on column {schema}.outbox.first_started is
     'when bytes may have left for the first time: the provider''s memory counts from here';
-comment on column {schema}.outbox.mark is 'what the provider noted before the first attempt, for a later lookup';
+comment on column {schema}.outbox.lookup_hint is 'what the provider noted before the first attempt, for a later lookup';
 comment on column {schema}.outbox.wire is
     'the bytes every attempt sends, made at the first one; null if they are the body';
 comment on column {schema}.outbox.epoch is 'of the home in which it was last leased: there that doubt is known';

@@ -45,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     first attempt, the same for every later one (empty while it is being rendered). `id`, `source`,
     `aggregate`, `version`: the event behind the intent, or, where `produced` (a producer's `Outbox.add` wrote it), the
     event that it is; `created`: when the intent was written. `baggage`: what the settings allow of the event's.
-    `mark`: the hint of `Provider.mark` from before the first attempt. `timeout_s`: how long the attempt may
+    `lookup_hint`: what `Provider.lookup_hint` gave before the first attempt. `timeout_s`: how long the attempt may
     take; `not_after`: the moment of `core.clock.now()` from which no first byte may leave, since another relay
     may then hold the intent.
     """
@@ -66,7 +66,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str | None = None
     tracestate: str | None = None
     baggage: str | None = None
-    mark: str | None = None
+    lookup_hint: str | None = None
     timeout_s: float = 30.0
     not_after: float | None = None
 
@@ -147,7 +147,7 @@ class Provider(ABC):
         """
         return None
 
-    async def mark(self, request: Request) -> str | None:
+    async def lookup_hint(self, request: Request) -> str | None:
         """Return a hint for a later `lookup`, stored before the first byte (a position in the provider's log)."""
         return None
 

@@ -156,7 +156,7 @@ class NatsPublish(Provider):
         version = None if request.version is None else str(request.version)
         return {"aggregate_type": kind or None, "aggregate": identity, "version": version}
 
-    async def mark(self, request: Request) -> str:
+    async def lookup_hint(self, request: Request) -> str:
         """Return the stream's last known position: the message can only come after it."""
         return str(self._seen)
 
@@ -199,7 +199,7 @@ class NatsPublish(Provider):
         return classify(ack)
 
     async def lookup(self, request: Request) -> Reply:
-        """Read the target subject from the mark on, by the stream's leader, for a message with this key."""
+        """Read the target subject from the hint on, by the stream's leader, for a message with this key."""
         client, _ = self._connected()
         if client is None:
             return Reply(outcome=Outcome.RETRY, reason="not connected to NATS")
@@ -207,27 +207,27 @@ class NatsPublish(Provider):
         try:
             with anyio.fail_after(request.timeout_s):
                 info = await client.jetstream().stream_info(self._stream)
-                mark = stream_position.before(request, info)
-                if mark is None:
+                hint = stream_position.before(request, info)
+                if hint is None:
                     return Reply(outcome=Outcome.UNKNOWN, reason="no position of the stream was noted before")
-                if mark.created != stream_position.created(info):
+                if hint.created != stream_position.created(info):
                     return Reply(outcome=Outcome.UNKNOWN, reason="the stream is not the one it was sent to")
                 subject = stored_as(subject, info.config)
-                found, whole = await self._scan(client, subject, request.key, mark.seq + 1)
-                same = bool(found) or await self._at(client, mark.seq) == mark.what
+                found, whole = await self._scan(client, subject, request.key, hint.seq + 1)
+                same = bool(found) or await self._at(client, hint.seq) == hint.what
         except (nats.errors.Error, TimeoutError):
             return Reply(outcome=Outcome.RETRY, reason="the stream could not be read")
         if found:
             identity = f"{self._stream}:{found}"
             return Reply(outcome=Outcome.SENT, reason="found by lookup", provider_id=identity, replayed=True)
-        if not same or (mark.seq and not mark.what):
+        if not same or (hint.seq and not hint.what):
             return Reply(outcome=Outcome.UNKNOWN, reason="the stream has lost its end since")
-        if whole and _keeps_all(info, mark.seq + 1):
+        if whole and _keeps_all(info, hint.seq + 1):
             return Reply(outcome=Outcome.NOT_SENT, reason="surely not in the stream")
         return Reply(outcome=Outcome.UNKNOWN, reason="not found, but the stream no longer holds everything")
 
     async def _at(self, client: Client, seq: int) -> str:
-        """Return the mark of the message at this sequence, "" for none."""
+        """Return the hint of the message at this sequence, "" for none."""
         if not seq:
             return ""
         try:

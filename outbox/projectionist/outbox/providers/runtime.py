@@ -122,13 +122,13 @@ def result_of(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
 
 
 async def lookup_hints(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
-    """Return the provider's marks before the first attempt of each, for a later lookup; None where it cannot."""
+    """Return the provider's hints before the first attempt of each, for a later lookup; None where it cannot."""
     noted: list[str | None] = [None] * len(requests)
     with anyio.move_on_after(provider.settings.timeout_s):
         for index, request in enumerate(requests):
             try:
-                noted[index] = await provider.mark(request)
-            except RAISED as error:  # a provider is the user's code; without a mark a lookup finds less
+                noted[index] = await provider.lookup_hint(request)
+            except RAISED as error:  # a provider is the user's code; without a hint a lookup finds less
                 if is_cancelled(error):
                     raise
                 return noted

@@ -1,7 +1,7 @@
-"""The end of a stream before a first attempt, as a mark: the message can only come after it. Pure.
+"""The end of a stream before a first attempt, as a hint for lookups: the message can only come after it. Pure.
 
 A sequence alone does not say so: a stream may lose its end (a power cut before it was on disk) and be written on, and
-then the same sequence is another message, or none. So a mark names the message there, too.
+then the same sequence is another message, or none. So a hint names the message there, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StreamPosition(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, text: str | None) -> Self | None:
-        """Parse the text of a mark; None if it is none."""
+        """Parse the text of a hint; None if it is none."""
         created, *rest = (text or "").rsplit("|", 2)
         return cls(created, int(rest[0]), rest[1]) if len(rest) == 2 and rest[0].isdigit() else None
 
@@ -37,11 +37,11 @@ class StreamPosition(msgspec.Struct, frozen=True):
 
 
 def before(request: Request, info: StreamInfo) -> StreamPosition | None:
-    """Return the mark of the first attempt. Where it was lost with the attempt: the beginning of a stream that is
+    """Return the hint of the first attempt. Where it was lost with the attempt: the beginning of a stream that is
     older than the intent; None where no position is known."""
-    if request.mark is None and info.created is not None and info.created <= request.created:
+    if request.lookup_hint is None and info.created is not None and info.created <= request.created:
         return StreamPosition(created(info), 0, "")
-    return StreamPosition.read(request.mark)
+    return StreamPosition.read(request.lookup_hint)
 
 
 def created(info: StreamInfo) -> str:
@@ -53,12 +53,12 @@ def created(info: StreamInfo) -> str:
 
 
 def what(message: RawStreamMsg) -> str:
-    """Return the name of a message in a mark."""
+    """Return the name of a message in a hint."""
     own = (message.headers or {}).get(MESSAGE_ID)
     stored = f"{message.seq} {message.subject} {message.time} ".encode()
     return named(own) if own else "=" + body_hash(stored + (message.data or b"")).hex()
 
 
 def named(key: str) -> str:
-    """Return the name in a mark of a message with this id."""
+    """Return the name in a hint of a message with this id."""
     return key if key.isascii() and key.isalnum() else body_hash(key.encode()).hex()

@@ -56,10 +56,10 @@ class LeasedIntent(msgspec.Struct):
     at: float
     """The time of the lease, on `clock.now()`."""
     rendered: bool
-    """`request.wire` was frozen at the first attempt. If not, it is made now, and frozen with `mark` at the start."""
+    """`request.wire` was frozen at the first attempt. If not, it is made now, and frozen with `lookup_hint`."""
     circuit: Circuit
     request: Request
-    mark: str | None = None
+    lookup_hint: str | None = None
     """The provider's lookup hint, noted before a first attempt."""
     first_started: datetime | None = None
     wire_hash: bytes | None = None
@@ -73,11 +73,11 @@ class LeasedIntent(msgspec.Struct):
         return None if self.since_first_s is None else self.since_first_s + clock.now() - self.at
 
     def to_freeze(self) -> tuple[bytes | None, bytes, str | None]:
-        """Return wire bytes (None: they are the body), their hash and the mark; of no use where they are stored."""
+        """Return wire bytes (None: they are the body), their hash and the hint; of no use where they are stored."""
         wire = self.request.wire
         if self.rendered:
             return None, b"", None
-        return None if wire == self.request.body else wire, body_hash(wire), self.mark
+        return None if wire == self.request.body else wire, body_hash(wire), self.lookup_hint
 
 
 class LeaseResult(msgspec.Struct):
@@ -351,7 +351,7 @@ def _request(row: Row, provider: str, timeout_s: float, not_after: float) -> Req
         traceparent=traceparent,
         tracestate=tracestate,
         baggage=row["baggage"],
-        mark=row["mark"],
+        lookup_hint=row["lookup_hint"],
         timeout_s=timeout_s,
         not_after=not_after,
     )

@@ -244,9 +244,9 @@ class Sender:
                 each.request = msgspec.structs.replace(each.request, wire=wire)
             prepared.append(each)
         fresh = [each for each in prepared if not each.rendered]
-        marks = await lookup_hints(self._provider, [each.request for each in fresh])
-        for each, mark in zip(fresh, marks, strict=True):
-            each.mark = mark
+        hints = await lookup_hints(self._provider, [each.request for each in fresh])
+        for each, hint in zip(fresh, hints, strict=True):
+            each.lookup_hint = hint
         return prepared
 
     async def _started(self, batch: Sequence[LeasedIntent]) -> list[LeasedIntent]:

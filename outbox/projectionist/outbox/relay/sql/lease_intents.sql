@@ -52,7 +52,7 @@ leased as (
     returning o.*
 )
 select stop.lane, stop.steps, stop.found, stop.others, extract(epoch from clock_timestamp())::float8 as now,
-    o.seq, o.destination, o.state, o.attempt, o.spent, o.mark, o.wire, o.wire_hash, o.first_started, o.doubted,
+    o.seq, o.destination, o.state, o.attempt, o.spent, o.lookup_hint, o.wire, o.wire_hash, o.first_started, o.doubted,
     extract(epoch from clock_timestamp() - o.first_started)::float8 as since_first_s,
     i.key, i.consumer, i.source, i.id, i.aggregate, i.version, i.slot, i.class, i.on_dead, i.body, i.created, i.traceparent,
     i.tracestate, i.baggage,
