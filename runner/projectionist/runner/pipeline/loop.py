@@ -17,7 +17,6 @@ from projectionist.core import clock
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
-from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 from projectionist.runner.batch.handoff import DecodedArrivals, Handoff
 from projectionist.runner.batch.sequencing import BatchOrder
 from projectionist.runner.batch.transaction import BatchAttempt
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from projectionist.runner.pipeline.crash_guard import CrashGuard
     from projectionist.runner.pipeline.read_guard import Reads
 
-REFUSALS = (Paused, Superseded, Tripped)
-"""Ends that say nothing about the events: others may have them at once."""
 After = Callable[[Batch, Sequence[BatchResult]], Awaitable[None]]
 """What is done after a batch was settled and acked."""
 
@@ -108,13 +105,14 @@ class Pipeline:
                     for guard in self._guards:
                         tasks.start_soon(lasting, partial(self._work, guard))
                 keeping.cancel_scope.cancel()
-        except* REFUSALS:
-            for arrivals in self._open:
-                self._source.give_back(arrivals)
-            raise
         finally:
             for loop in ("keep", "settle"):
                 liveness.ended(loop, self._name)
+
+    def give_back(self) -> None:
+        """Have the broker deliver again at once what was taken and is not settled; `run` has ended."""
+        for arrivals in self._open:
+            self._source.give_back(arrivals)
 
     def limit(self, limits: Limits) -> None:
         """Take batches of this size from now on."""

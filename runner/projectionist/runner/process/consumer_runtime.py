@@ -13,6 +13,7 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.user_errors import lasting
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.batch_session import BatchSession
+from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.handoff import Handoff
 from projectionist.runner.batch.planning import CONTIGUOUS
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from projectionist.runner.process.database_access import DatabaseAccess
     from projectionist.runner.stream_guard.guard import StreamGuard
 
+REFUSALS = (Paused, Superseded, Tripped)
+"""Ends that say nothing about the events: others may have them at once."""
 AT_ONCE = 2
 """How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a
 SqlProjection only one: its time is the database's, and may be longer than others should wait for a lock."""
@@ -134,6 +137,8 @@ class ConsumerRuntime:
                     self.stop()
                 tasks.cancel_scope.cancel()
         except Exception as error:
+            if is_refused(error):  # whichever task has met it, also one that has cancelled the pipeline
+                self._pipeline.give_back()
             clean = is_told(error)
             if not clean:
                 self._access.broken_off.add(self._consumer.runner)
@@ -165,6 +170,13 @@ class ConsumerRuntime:
             self._drain.wake()
         if await self._breaker.note(applied):
             self._pipeline.limit(self._limits)
+
+
+def is_refused(error: BaseException) -> bool:
+    """Return whether a refusal is among what work ended for. Pure."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_refused, error.exceptions))
+    return isinstance(error, REFUSALS)
 
 
 def is_told(error: BaseException) -> bool:
