@@ -88,7 +88,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
-    names = ("state", "provider", "destination", "intent", "consumer", "error", "older")
+    names = ("state", "provider", "destination", "intent", "consumer", "error", "older_than")
     return {name: value for name in names if (value := getattr(args, name)) is not None}
 
 

@@ -38,7 +38,7 @@ projectionist parked edit e-17 --consumer OrderSummary --data fixed.json --reaso
 ACTS = ("list", "show", "retry", "skip", "discard", "accept-gap", "edit")
 GROUP = ("count", "waiting", "consumer", "cause", "type", "oldest", "sample", "why")
 EVENT = ("name", "id", "type", "aggregate", "version", "cause", "attempts", "parked_at", "why")
-FILTERS = ("consumer", "cause", "type", "aggregate", "error", "older")
+FILTERS = ("consumer", "cause", "type", "aggregate", "error", "older_than")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +110,7 @@ def _chosen(args: argparse.Namespace) -> ParkedFilter:
     from projectionist.runner.admin.parked_queries import ParkedFilter
 
     return ParkedFilter(
-        **{name: getattr(args, name) for name in FILTERS if name != "older"},
+        **{name: getattr(args, name) for name in FILTERS if name != "older_than"},
         older_s=args.older_than,
         ids=args.ids or None,
         source=args.source,
