@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,12 @@ from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.peers import peer_takes
 from tests.support.shop import OrderNoted, OrderPlaced, shop
-from tests.support.waiting import eventually
+from tests.support.waiting import HANG_S, eventually
 
 from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
 from projectionist.projections import Projection, definition, on
+from projectionist.runner.batch.inbox_store import InboxStore
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import BrokerError, StoredMessage
 
@@ -197,6 +199,46 @@ async def test_with_any_a_broker_that_cannot_be_asked_decides_nothing(
         "once, not each time"
     )
     assert asked < 10, "put off for a second each time"
+
+
+async def test_a_broker_that_answers_late_about_beginnings_keeps_no_connection(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+    asked, answers, ask = asyncio.Event(), asyncio.Event(), api.message
+
+    async def late(*given: Any, **named: Any) -> StoredMessage | None:
+        asked.set()
+        await answers.wait()
+        return await ask(*given, **named)
+
+    async def all_are_free() -> bool:
+        return live.access._patient.value == before
+
+    before = live.access._patient.value
+    monkeypatch.setattr(api, "message", late)
+    await publish(live, 3)
+    async with live.running(s.Orders, policy=SOON):
+        await asyncio.wait_for(asked.wait(), HANG_S)
+        await eventually(all_are_free)
+        answers.set()
+        await eventually(lambda: stands(live, s, (3, "clear", 0)))
+
+
+async def test_a_fault_in_looking_for_beginnings_leaves_the_search_for_gaps_at_work(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream, baseline="any")
+    await live.migrate(s.Orders)
+
+    async def mistaken(*_: Any) -> None:
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr(InboxStore, "beginnings", mistaken)
+    await publish(live, 1, 3)
+    async with live.running(s.Orders, policy=SOON):
+        await eventually(lambda: stands(live, s, (1, "waiting", 1)))
 
 
 async def test_with_any_two_processes_record_one_beginning_each(live: ConsumerHarness) -> None:

@@ -268,7 +268,7 @@ async def test_an_unfilled_gap_is_looked_at_after_its_grace_and_then_ever_more_r
                 f" update projectionist.parked set parked_at = clock_timestamp() - interval '{age} s'"
             )
             assert await driver.due(10) == ([], []), "its next step is to be looked for, not to be applied"
-            assert [row[0] for row in await store.rows("select_due_gaps", 10)] == ["order/o1"]
+            assert [row[0] for row in await store.rows("lock_due_gaps", 10)] == ["order/o1"]
             rows = await store.rows("postpone_due_gaps", ["order/o1"], driver.consumer.gap_fetch_delay_s)
             assert [row[0] for row in rows] == ["order/o1"]
             looks.append(
@@ -309,3 +309,19 @@ async def test_a_due_gap_is_looked_up_without_a_batch_of_its_own(live: ConsumerH
             await heard.wait("gap.looked", 6)
 
     assert heard.counts["batch.entered"] == 1
+
+
+async def test_a_position_held_by_somebody_delays_the_search_for_no_other_gap(live: ConsumerHarness) -> None:
+    s = shop(live.stream)
+    tuned(live, postgres={"lock_s": 5 * HANG_S, "statement_s": 5 * HANG_S})
+    await live.migrate(s.Orders)
+    for order in ("o1", "o2", "o3"):
+        await live.publish(OrderNoted("three"), order, 3)
+    await live.settle(s.Orders, policy=Policy(gap_fetch_delay_ms=3_600_000, late_s=0))
+    async with live.connected() as locker, locker.transaction():
+        await live.pool.execute("update projectionist.positions set due = clock_timestamp()")
+        await locker.execute("select from projectionist.positions where aggregate = 'order/o3' for update")
+        async with live.running(s.Orders):
+            assert await waits(live, s.Orders, "order/o1") == "lost"
+            assert await waits(live, s.Orders, "order/o2") == "lost"
+            assert await live.head(s.Orders, "order/o3") == (0, "gap", 1)

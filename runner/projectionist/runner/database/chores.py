@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import anyio
 import msgspec
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.error_class import ErrorClass, classify, is_transient
 from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.testpoints import announce
@@ -25,6 +26,9 @@ TOLD_FROM = 3
 """What has failed so often in a row fails again and again."""
 QUIET_S = 2 * AGAIN.maximum_s
 """What goes on for ever is well when it has not failed for so long: nothing else tells."""
+
+
+T = TypeVar("T")
 
 
 class FailedChore(msgspec.Struct, frozen=True):
@@ -134,6 +138,29 @@ class Chore:
     def over(self) -> None:
         """It is done no more."""
         self._setbacks.over()
+
+
+class OptionalSteps:
+    """Steps of one consumer's work that go without what another one of them is to find."""
+
+    def __init__(self, consumer: str, book: FailureBook) -> None:
+        self._consumer, self._book = consumer, book
+        self._setbacks: dict[str, ChoreFailures] = {}
+
+    async def result(self, step: Awaitable[T], otherwise: T, what: str) -> T:
+        """Return what the step finds, or `otherwise` where its own fault is in its way, which time may not mend."""
+        noted = ChoreFailures(what, consumer=self._consumer, book=self._book)
+        setbacks = self._setbacks.setdefault(what, noted)
+        try:
+            found = await step
+        except Exception as error:  # an outage is everybody's, and a verdict is about the consumer
+            if isinstance(error, ProjectionistError) or classify(error) is ErrorClass.INFRASTRUCTURE:
+                raise
+            missed(what)
+            setbacks.note(error)
+            return otherwise
+        setbacks.over()
+        return found
 
 
 async def kept(what: str, run: Callable[[], Awaitable[None]], book: FailureBook | None = None) -> None:

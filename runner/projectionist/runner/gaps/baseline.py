@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from projectionist.core.states import AggregateState
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.batch.position_cache import PositionCache
-from projectionist.runner.batch.position_lock import lock_positions
+from projectionist.runner.batch.position_lock import entered
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.jetstream.message_lookup import Stored
 
 LOOKED_AT = 32
@@ -31,13 +30,14 @@ ASK_AGAIN_S = 1.0
 class Baselines:
     """Finds the lowest version that the stream holds, for aggregates that stand at a gap before their first event."""
 
-    def __init__(self, consumer: Consumer, stored: Stored) -> None:
+    def __init__(self, consumer: Consumer, access: SharedPool, stored: Stored) -> None:
         self._consumer = consumer
+        self._access = access
         self._stored = stored
         self._usual = PositionCache()
         """Aggregates that begin with version 1: what they miss is a gap like any other."""
 
-    async def settle(self, store: InboxStore, due: Sequence[str]) -> AbstractSet[str]:
+    async def settle(self, due: Sequence[str]) -> AbstractSet[str]:
         """Let those of the due aggregates begin that have not; the versions below are stepped over.
 
         That is recorded as a decision each, and a version below that turns up later is an incident. Returns the
@@ -46,20 +46,20 @@ class Baselines:
         definition = self._consumer.definition
         if definition.baseline != "any" or definition.sequence != CONTIGUOUS:
             return frozenset()
-        parked = await store.beginnings(self._usual.unknown(due))
+        async with self._access.store(self._consumer) as store:
+            parked = await store.beginnings(self._usual.unknown(due))
         lowest = await self._lowest_of(parked)
         self._usual.add(aggregate for aggregate, version in lowest.items() if version == 1)
         begins = {aggregate: version for aggregate, version in lowest.items() if version > 1}
         unknown = parked.keys() - lowest.keys()
         if begins or unknown:
-            await self._record(store, begins, unknown)
+            await self._record(begins, unknown)
         return unknown
 
-    async def _record(self, store: InboxStore, begins: Mapping[str, int], unknown: AbstractSet[str]) -> None:
-        async with lock_positions(store, self._consumer, begins.keys() | unknown) as positions:
-            still = [
-                p["aggregate"] for p in positions if p["version"] == 0 and p["head"] == AggregateState.GAP
-            ]
+    async def _record(self, begins: Mapping[str, int], unknown: AbstractSet[str]) -> None:
+        async with self._access.store(self._consumer) as store, entered(store, self._consumer):
+            asked = list(begins.keys() | unknown)
+            still = [row["aggregate"] for row in await store.rows("lock_aggregates_without_baseline", asked)]
             await store.postpone([aggregate for aggregate in still if aggregate in unknown], ASK_AGAIN_S)
             found = [aggregate for aggregate in still if aggregate in begins]
             await store.begin(found, [begins[aggregate] - 1 for aggregate in found])

@@ -21,10 +21,10 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.states import Finding, InboxState, IncidentKind
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.handoff import DecodedArrivals
-from projectionist.runner.batch.position_lock import lock_positions
+from projectionist.runner.batch.position_lock import entered, lock_positions
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.batch.writes import Incident
-from projectionist.runner.database.chores import Chore, passes
+from projectionist.runner.database.chores import Chore, OptionalSteps, passes
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.gaps import stream_search
 from projectionist.runner.gaps.baseline import Baselines
@@ -107,7 +107,8 @@ class GapFetcher:
         self._durable = durable
         self._handoff = handoff
         self._breaker = breaker
-        self._baselines = Baselines(consumer, self._stored)
+        self._baselines = Baselines(consumer, access, self._stored)
+        self._contained = OptionalSteps(self._name, book)
         self._chore = Chore(
             CHORE, self._round, verdicts=(ProjectionistError,), consumer=self._name, book=book
         )
@@ -149,17 +150,19 @@ class GapFetcher:
         announce("gap.looked")
 
     async def _take_due(self) -> list[str]:
-        """Take up gaps that are due, of several processes one each; those that it waits for already are left out."""
+        """Take up gaps that are due and nobody holds; those that it waits for already are left out."""
         async with self._access.store(self._consumer) as store:
-            due = [row["aggregate"] for row in await store.rows("select_due_gaps", MOST_DUE)]
-            if not due:
+            if await store.row("has_due_gaps") is None:
                 return []
-            async with lock_positions(store, self._consumer, due):
+            async with entered(store, self._consumer):
+                due = [row["aggregate"] for row in await store.rows("lock_due_gaps", MOST_DUE)]
                 rows = await store.rows("postpone_due_gaps", due, self._consumer.gap_fetch_delay_s)
-            if len(due) == MOST_DUE:
-                self.wake()
-            taken = [row["aggregate"] for row in rows]
-            unknown = await self._baselines.settle(store, taken)
+        if len(due) == MOST_DUE:
+            self.wake()
+        taken = [row["aggregate"] for row in rows]
+        # The broker is asked while no connection is held.
+        settling = self._baselines.settle(taken)
+        unknown = await self._contained.result(settling, frozenset(), "finding where aggregates begin")
         return [one for one in taken if one not in unknown and one not in self._waiting]
 
     async def _passed(self) -> dict[str, PendingGap]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import ErrorClass, classify
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.database.chores import ChoreFailures, missed
+from projectionist.runner.database.chores import OptionalSteps
 from projectionist.runner.gaps.payload_references import References
 from projectionist.runner.pipeline.quarantine_retry import Quarantine
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 MOST_DUE = 200
 NOTHING: tuple[list[Batch], bool] = ([], False)
-
-T = TypeVar("T")
 
 Heads = Callable[["InboxStore"], Awaitable[list[str]]]
 """Which aggregates a process takes up next, at most MOST_DUE."""
@@ -49,20 +46,17 @@ class DueWork:
         self._due_heads = heads or _due_heads
         self._references = References(consumer, stored, most_bytes)
         self._quarantine = Quarantine(consumer, stored, most_bytes, suspicion)
-        self._book = book
-        self._setbacks: dict[str, ChoreFailures] = {}
+        self._contained = OptionalSteps(consumer.definition.name, book)
 
     async def take(self) -> tuple[list[Batch], bool]:
         """Batches to be settled now, and whether there is more; nothing while PostgreSQL is away."""
         try:
             store, _ = await self._session.ready()
             unordered = self._consumer.sequence == UNORDERED
-            batches, more = await self._beside(
-                self._entries(store) if unordered else self._heads(store), NOTHING
-            )
-            read, unread = await self._beside(
-                self._quarantine.take(store), NOTHING, "reading quarantine again"
-            )
+            step = self._entries(store) if unordered else self._heads(store)
+            batches, more = await self._contained.result(step, NOTHING, "looking for what is due")
+            again = self._quarantine.take(store)
+            read, unread = await self._contained.result(again, NOTHING, "reading quarantine again")
         except Exception as error:  # whatever its class: only an outage is waited out
             if classify(error) is not ErrorClass.INFRASTRUCTURE:
                 raise
@@ -70,21 +64,6 @@ class DueWork:
             return [], False
         self._session.read()
         return batches + read, more or unread
-
-    async def _beside(self, step: Awaitable[T], otherwise: T, what: str = "looking for what is due") -> T:
-        """Return what the step finds, or `otherwise` where its own fault is in its way, which time may not mend."""
-        name = self._consumer.definition.name
-        setbacks = self._setbacks.setdefault(what, ChoreFailures(what, consumer=name, book=self._book))
-        try:
-            found = await step
-        except Exception as error:  # an outage is everybody's, and a verdict is about the consumer
-            if isinstance(error, ProjectionistError) or classify(error) is ErrorClass.INFRASTRUCTURE:
-                raise
-            missed(what)
-            setbacks.note(error)
-            return otherwise
-        setbacks.over()
-        return found
 
     async def _entries(self, store: InboxStore) -> tuple[list[Batch], bool]:
         entries = await store.due_entries(MOST_DUE)
@@ -94,7 +73,8 @@ class DueWork:
         due = await self._due_heads(store)
         if not due:
             return [], False
-        later = await self._beside(self._references.fetch(store, due), set(), "fetching references")
+        fetching = self._references.fetch(store, due)
+        later = await self._contained.result(fetching, set(), "fetching references")
         now = [aggregate for aggregate in due if aggregate not in later]
         return [Batch(due=now)] if now else [], len(due) == MOST_DUE or bool(later)
 

@@ -17,6 +17,7 @@ import anyio
 from projectionist.core.log_format import facts
 from projectionist.core.percentile import percentile
 from projectionist.core.testpoints import announce
+from projectionist.runner.batch.position_lock import entered
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.pipeline.due_work import MOST_DUE, DueWork
 from projectionist.runner.pipeline.lease_renewer import LeaseRenewer
@@ -117,9 +118,7 @@ class Drain:
 
     async def _claim(self, store: InboxStore) -> list[str]:
         """Claim aggregates that are due."""
-        async with store.connection.transaction():
-            await store.enter()
-            self._consumer.check(await store.control())
+        async with entered(store, self._consumer):
             rows = await store.rows("claim_due_aggregates", self._consumer.runner, MOST_DUE)
         if rows:
             announce("drain.claimed")
