@@ -190,6 +190,42 @@ async def test_decisions_of_before_are_obeyed(live: ConsumerHarness, cli: Cli, l
     }
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(late_s=0),
+        Policy(ack="after-store", late_s=0),
+        Policy(ack="after-store", late_s=0, max_parked_payloads=1, ack_wait_s=10),
+    ],
+    ids=["applied", "stored first", "stored as references"],
+)
+@pytest.mark.parametrize("limits", [1, 1000], ids=["one at a time", "all at once"])
+async def test_a_gap_of_before_is_passed_again_though_nothing_ever_came(
+    live: ConsumerHarness, cli: Cli, limits: int, policy: Policy
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    for version in (1, 2, 5, 8):
+        await live.publish(OrderNoted(str(version)), "gap", version)
+    await live.settle(s.Orders)
+    async with live.verbs(s.Orders) as verbs:
+        await verbs.accept_gap("order/gap", 3, 4, ACT)
+    await live.settle(s.Orders)
+    async with live.verbs(s.Orders) as verbs:
+        await verbs.accept_gap("order/gap", 6, 7, ACT)
+    await live.settle(s.Orders)
+    assert await history(live, "gap") == ["1", "2", "5", "8"]
+
+    await live.publish(OrderNoted("late"), "gap", 6, id="late")
+    await cli.done("reset", "Orders", "--yes", *WHY)
+    batch = msgspec.structs.replace(live.settings.batch, max_rows=limits)
+    async with live.running(s.Orders, limits=batch, policy=policy):
+        await live.settled(s.Orders)
+
+    assert await history(live, "gap") == ["1", "2", "5", "8"]
+    assert await live.head(s.Orders, "order/gap") == (8, "clear", 0)
+
+
 async def test_a_winner_of_before_is_obeyed_when_its_rival_comes_first(
     live: ConsumerHarness, cli: Cli
 ) -> None:

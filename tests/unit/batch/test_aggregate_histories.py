@@ -112,6 +112,33 @@ def test_a_version_that_an_unread_parked_event_may_hold_is_not_tried() -> None:
 
 
 @pytest.mark.parametrize(
+    ("new", "tried", "held"),
+    [
+        ([1, 2, 5, 6], [1, 2, 5, 6], []),
+        ([1, 2, 4, 5], [1, 2, 4, 5], []),
+        ([1, 2, 6], [1, 2], [6]),
+        ([1, 5], [1], [5]),
+    ],
+    ids=["nothing came", "one came after all", "more is missing", "not reached"],
+)
+def test_versions_accepted_as_missing_are_passed_in_the_middle_of_a_batch(
+    new: list[int], tried: list[int], held: list[int]
+) -> None:
+    fresh = [event(version) for version in new]
+    one = plan_aggregate(
+        at(0),
+        fresh,
+        [],
+        "contiguous",
+        due=False,
+        limit=9,
+        accepted=lambda version: {2: 4, 3: 4}.get(version, version),
+    )
+
+    assert (versions(one.tried), versions(one.held)) == (tried, held)
+
+
+@pytest.mark.parametrize(
     ("head", "new", "parked", "lacking", "tried", "after"),
     [
         (GAP, [1], [2, 3], 3, [1, 2], (2, DRAINING, 0.0)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -43,6 +44,10 @@ class PastDecisions:
             for one in positions
             for version in (self._decisions.accepted(one.aggregate, one.version),)
         ]
+
+    def accepted(self, aggregate: str) -> Callable[[int], int]:
+        """Say up to where the versions after one were accepted as missing, which may be in the middle of a batch."""
+        return partial(self._decisions.accepted, aggregate)
 
     def winner(self, delivery: Delivery) -> Identity | None:
         """Whose its version is, where another event has it."""

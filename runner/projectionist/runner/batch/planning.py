@@ -6,7 +6,7 @@ new and parked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -98,11 +98,13 @@ def plan_aggregate(
     due: bool,
     limit: int,
     lacking: int | None = None,
+    accepted: Callable[[int], int] | None = None,
 ) -> AggregatePlan:
     """Plan one aggregate.
 
     `fresh` are claimed events, `successors` the first parked ones behind the head: at most `reach` of them, and
-    none from version `lacking` on, which is a reference to the stream.
+    none from version `lacking` on, which is a reference to the stream. `accepted` says up to where the versions
+    after this one were once accepted as missing.
     """
     if position.head == _CLEAR and not position.parked:
         run = fresh if len(fresh) == 1 else sorted(fresh, key=_version)
@@ -111,9 +113,10 @@ def plan_aggregate(
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
     moves = _moves(position, due=due)
     known = _known(position, successors, reach(position, limit), lacking) if position.parked else None
-    tried = _run(position.version, ahead, sequence, known) if moves else []
+    tried = _run(position.version, ahead, sequence, known, accepted) if moves else []
     held = [d for d in ahead[len(tried) :] if not d.parked]
     last = _version(tried[-1]) if tried else position.version
+    last = last if accepted is None else accepted(last)
     more = moves and known is not None and (last >= known or sequence == MONOTONIC)
     return AggregatePlan(
         position=position,
@@ -168,11 +171,20 @@ def _sorted_out(
     return [holders[version] for version in sorted(holders)], stale, clashes
 
 
-def _run(last: int, ahead: Iterable[Delivery], sequence: Sequencing, known: int | None) -> list[Delivery]:
+def _run(
+    last: int,
+    ahead: Iterable[Delivery],
+    sequence: Sequencing,
+    known: int | None,
+    accepted: Callable[[int], int] | None,
+) -> list[Delivery]:
     run: list[Delivery] = []
     for delivery in ahead:
         version = _version(delivery)
-        if not follows(version, last, sequence) or (known is not None and version > known):
+        if known is not None and version > known:
+            break
+        # An event of an accepted version, which came after all, is in its turn: it is stepped over.
+        if not follows(version, last, sequence) and (accepted is None or version > accepted(last) + 1):
             break
         run.append(delivery)
         last = version

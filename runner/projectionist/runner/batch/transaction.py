@@ -285,6 +285,7 @@ class Transaction:
                 due=p.aggregate in due,
                 limit=run.limit,
                 lacking=run.lacking,
+                accepted=None if self.decided is None else self.decided.accepted(p.aggregate),
             )
             for p in positions
             for run in (parked.get(p.aggregate) or ParkedRun([], limit),)
