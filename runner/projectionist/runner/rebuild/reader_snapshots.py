@@ -80,7 +80,6 @@ class Snapshots:
 
         In the new generation such a reader would find what was there then: less than it could see in the old one.
         """
-        self._moments += 1
         self._horizon = await self._queries.value("select_snapshot_horizon")
         self._there = await self._still_there(None)
 
@@ -88,10 +87,11 @@ class Snapshots:
         """Return whether all of those are over; they are waited for while the view is locked, for a moment."""
         until = clock.now() + MOMENT_S
         while self._there:
-            if self._moments > MOMENTS:
+            if self._moments >= MOMENTS:
                 self._progress.say("somebody always reads: in a snapshot are the rows of when it was taken")
                 return True
             if clock.now() > until:
+                self._moments += 1
                 announce("swap.seen")
                 return False
             await anyio.sleep(MOMENT_S / 10)
