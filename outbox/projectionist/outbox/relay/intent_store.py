@@ -92,8 +92,8 @@ class LeaseResult(msgspec.Struct):
     others: int
     now: float
     gone_s: float
-    lapsed: Sequence[LeasedIntent] = ()
     """By how much the database's clock has gone back since the last claim."""
+    lapsed: Sequence[LeasedIntent] = ()
 
 
 class Settled(msgspec.Struct):

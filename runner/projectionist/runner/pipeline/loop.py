@@ -46,7 +46,8 @@ KEEP_EVERY_S = 1.0
 LATE_S = 30.0
 """After so long without a sign a loop is late: it hangs, or its database does."""
 SWEEP_S = 1.0
-"""How often what is due is looked for, whoever made it due; what this process made due is taken up on time."""
+"""How often what is due is looked for, whoever made it due; what this process made due is taken up on time.
+A gap's first look is on time; later ones come with the next sweep."""
 
 
 class WorkSource(Protocol):

@@ -17,6 +17,7 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import instruments, liveness, metrics
 from projectionist.core.testpoints import announce
+from projectionist.runner.batch.batch_session import tag
 from projectionist.runner.telemetry.state_metrics import StateMetrics
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ LOOKING_S = 20.0
 
 def session_name(schema: str) -> str:
     """What the session of an observer is called in PostgreSQL, by which others see that one runs."""
-    return f"projectionist observe {schema}"[:63]
+    return f"projectionist observe {tag(schema)}"  # PostgreSQL cuts long names, and keeps ASCII alone
 
 
 async def observe(
