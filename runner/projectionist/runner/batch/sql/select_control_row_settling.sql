@@ -1,5 +1,6 @@
 -- What holds for this batch, as `select_control_row` says it; and on record, which messages of the stream it settles: those of $4, or
--- all from $2 to $3. `aside`: those of them that PostgreSQL has refused: they are tried again from quarantine, or not at all.
+-- all from $2 to $3. `aside`: those of them that were discarded, or that PostgreSQL has refused or a person corrected: they come
+-- out of quarantine, or not at all.
 with settling as (
     insert into {schema}.settled_batches (consumer, incarnation, lowest, highest, seqs)
     select number, incarnation, $2, $3, $4 from {schema}.consumers where number = $1
@@ -9,11 +10,11 @@ select c.epoch, incarnation, generation, code, revision, paused, effects_incarna
     array(
         select q.seq from {schema}.quarantine q
         where q.consumer = $1 and q.incarnation = c.incarnation and $4::bigint[] is null and q.seq between $2 and $3
-            and q.reason = 'refused' and q.state <> 'released' and not c.repeats
+            and (q.state = 'discarded' or q.state = 'quarantined' and (q.reason = 'refused' or q.edit is not null))
         union all
         select q.seq from {schema}.quarantine q
         where q.consumer = $1 and q.incarnation = c.incarnation and q.seq = any($4)
-            and q.reason = 'refused' and q.state <> 'released' and not c.repeats
+            and (q.state = 'discarded' or q.state = 'quarantined' and (q.reason = 'refused' or q.edit is not null))
     ) as aside
 from {schema}.consumers c
 left join {schema}.consumer_breakers b on b.consumer = c.number and b.state <> 'closed'

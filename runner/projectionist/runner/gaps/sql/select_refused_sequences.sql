@@ -1,4 +1,4 @@
--- Which of these messages PostgreSQL has refused: they are tried again from quarantine, or not at all.
-select q.seq from {schema}.quarantine q join {schema}.consumers c on c.number = q.consumer
+-- Which of these messages were discarded, or refused by PostgreSQL, or corrected: they come out of quarantine, or not at all.
+select q.seq from {schema}.quarantine q
 where q.consumer = $1 and q.incarnation = $2 and q.seq = any($3::bigint[])
-    and q.reason = 'refused' and q.state <> 'released' and not c.repeats
+    and (q.state = 'discarded' or q.state = 'quarantined' and (q.reason = 'refused' or q.edit is not null))
