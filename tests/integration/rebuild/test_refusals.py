@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support import inspection
 from tests.support.rebuilding import RebuildHarness, dying
@@ -13,7 +14,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import listening
 
 from projectionist.projections import Event, Projection, on
-from projectionist.runner.database.queries import BuildLost, RebuildError
+from projectionist.runner.database.queries import BuildLost, InUse, RebuildError
 from projectionist.runner.history.handler_failures import HandlersFailed
 from projectionist.runner.history.lost_events import HistoryGone
 from projectionist.runner.rebuild import build_state
@@ -263,3 +264,51 @@ def owns(stream: Stream, *, revision: int = 1, key: str | None = None, whose: st
             self.customers += 1
 
     return Own
+
+
+async def test_a_build_whose_session_still_works_on_it_is_refused_with_a_remedy(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    orders: type = shop(harness.stream).Orders
+    await harness.migrate(orders)
+    await harness.publish(OrderPlaced("ann", 500), "o1", 1)
+    await harness.settle(orders)
+    with dying("rebuild.flipped"):
+        await rebuilds.rebuild(orders)
+    orphan = await harness.own_connection()
+    try:
+        await orphan.execute("begin; select from projectionist.builds for update")
+        postgres = msgspec.structs.replace(harness.settings.postgres, lock_s=0.1)
+        harness.settings = msgspec.structs.replace(harness.settings, postgres=postgres)
+        with pytest.raises(InUse, match="still at work") as refused:
+            await rebuilds.rebuild(orders)
+        assert "pg_stat_activity" in str(refused.value.remedy)
+        with pytest.raises(InUse, match="still at work"):
+            await rebuilds.give_up(orders)
+    finally:
+        await orphan.close()
+
+    assert (await rebuilds.rebuild(orders)).resumed
+
+
+async def test_giving_up_takes_as_long_as_its_marks_are_many(rebuilds: RebuildHarness) -> None:
+    """No limit of a statement: what could not be ended could not be gone on with either."""
+    harness = rebuilds.harness
+    orders: type = shop(harness.stream).Orders
+    await harness.migrate(orders)
+    await harness.publish(OrderPlaced("ann", 500), "o1", 1)
+    await harness.settle(orders)
+    with dying("rebuild.flipped"):
+        await rebuilds.rebuild(orders)
+    await harness.pool.execute(
+        """
+        create function takes_long() returns trigger language plpgsql as $$ begin
+            perform pg_sleep(0.5); return null;
+        end $$;
+        create trigger takes_long before delete on projectionist.dirty_marks execute function takes_long();
+        """
+    )
+    postgres = msgspec.structs.replace(harness.settings.postgres, lock_s=0.2, statement_s=0.3)
+    harness.settings = msgspec.structs.replace(harness.settings, postgres=postgres)
+    assert await rebuilds.give_up(orders) == 2

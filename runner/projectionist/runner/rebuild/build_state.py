@@ -55,9 +55,18 @@ async def begin(
 
 
 async def resume(queries: Queries, build: Build, *, epoch: int, owner: str, partial: bool = False) -> Build:
-    """Go on with a build that another process has left; from now on, perhaps, without what is gone."""
+    """Go on with a build that another process has left; from now on, perhaps, without what is gone.
+
+    Raises InUse while a session of that process, which may be dead or asleep, is still at work on it.
+    """
     partial = partial or build.partial
-    await queries.run("take_over_build", build.number, epoch, owner, partial)
+    try:
+        await queries.run("take_over_build", build.number, epoch, owner, partial)
+    except asyncpg.LockNotAvailableError as error:
+        raise InUse(
+            f"a session of the process that had build {build.number} is still at work on it",
+            remedy="Try again once it has ended, or end it: pg_stat_activity names it 'projectionist rebuild …'",
+        ) from error
     announce("rebuild.resumed")
     return msgspec.structs.replace(build, epoch=epoch, owner=owner, partial=partial)
 

@@ -324,6 +324,7 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
     name, schema = f"projectionist rebuild {definition.name}"[:63], settings.postgres.schema
     connection = await connections.connect(settings.postgres, application_name=name)
     try:
+        await connection.execute("set statement_timeout = 0")  # marks may be any number
         queries, who = Queries(connection, schema), owner()
         row = await registered(queries, definition, going_back=True)
         async with build_lease(queries, settings.postgres, definition, row["number"], who) as lease:
