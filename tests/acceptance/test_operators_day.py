@@ -111,7 +111,7 @@ async def see(cli: Cli, expected: list[tuple[Any, ...]]) -> None:
 
 @pytest.mark.deadline(240)
 async def test_an_operators_day(live: ConsumerHarness, tmp_path: Path) -> None:
-    cli = Cli(live, tmp_path, more="[consumer_defaults]\ngap_grace_ms = 50\nlate_s = 0\n")
+    cli = Cli(live, tmp_path, more="[consumer_defaults]\ngap_fetch_delay_ms = 50\nlate_s = 0\n")
     (tmp_path / "day.py").write_text(SHOP.format(stream=live.stream.name))
     library = tmp_path / "site-packages" / "parsing.py"
     library.parent.mkdir()
