@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.errors import SettingsError
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.consumers.registry import NotRegistered
-from projectionist.runner.process.supervisor import NoneLeft, Supervised, chief, give_up
+from projectionist.runner.process.supervisor import NoneLeft, Supervised, give_up
 
 OVER = Superseded("newer code has taken over")
 UNFIT = NotRegistered("it is not in the database yet")
@@ -60,13 +60,6 @@ def test_several_reasons_are_told_by_their_consumers() -> None:
 def test_what_nobody_expected_is_raised_as_it_is() -> None:
     with pytest.raises(KeyError):
         give_up([one("A", begun=True, ended=OVER), one("B", begun=False, stuck=KeyError("x"))])
-
-
-def test_of_several_errors_at_once_newer_code_decides_then_what_nobody_expected() -> None:
-    known, unknown = ProjectionistError("known"), KeyError("unknown")
-    assert chief(ExceptionGroup("", [known, ExceptionGroup("", [unknown, OVER])])) is OVER
-    assert chief(ExceptionGroup("", [known, unknown])) is unknown
-    assert chief(known) is known
 
 
 def test_health_says_why_a_consumer_is_not_served() -> None:

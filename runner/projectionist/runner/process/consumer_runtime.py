@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
-from projectionist.core.errors import ProjectionistError
-from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.user_errors import lasting
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.batch_session import BatchSession
-from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.handoff import Handoff
 from projectionist.runner.batch.planning import CONTIGUOUS
@@ -27,6 +24,7 @@ from projectionist.runner.pipeline.due_work import DueWork
 from projectionist.runner.pipeline.inbox_worker import Drain
 from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.pipeline.read_guard import Reads
+from projectionist.runner.process.end_reason import is_refused, is_told
 from projectionist.runner.process.heartbeat import Heartbeat
 from projectionist.runner.telemetry.batch_log import log_batch, tell_unnamed
 from projectionist.runner.telemetry.batch_metrics import BatchMetrics
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
     from projectionist.runner.process.database_access import DatabaseAccess
     from projectionist.runner.stream_guard.guard import StreamGuard
 
-REFUSALS = (Paused, Superseded, Tripped)
-"""Ends that say nothing about the events: others may have them at once."""
 AT_ONCE = 2
 """How many batches of a consumer are open at once: one claims while the one before it is judged and written. Of a
 SqlProjection only one: its time is the database's, and may be longer than others should wait for a lock."""
@@ -170,17 +166,3 @@ class ConsumerRuntime:
             self._drain.wake()
         if await self._breaker.note(applied):
             self._pipeline.limit(self._limits)
-
-
-def is_refused(error: BaseException) -> bool:
-    """Return whether a refusal is among what work ended for. Pure."""
-    if isinstance(error, BaseExceptionGroup):
-        return any(map(is_refused, error.exceptions))
-    return isinstance(error, REFUSALS)
-
-
-def is_told(error: BaseException) -> bool:
-    """Whether work ended for a reason that is one of ours, or an outage, and not in the middle of an event. Pure."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(is_told, error.exceptions))
-    return isinstance(error, ProjectionistError) or is_transient(error)

@@ -12,7 +12,6 @@ from projectionist.core.circuit_breaker import longest
 from projectionist.core.log_format import facts
 from projectionist.core.postgres.database_identity import DatabaseCopied
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import names, server_attributes
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_spans import BatchTracer, Places
@@ -28,6 +27,7 @@ from projectionist.runner.jetstream.api import BrokerError, StreamMissing
 from projectionist.runner.jetstream.durable_owner import DurableNotOurs
 from projectionist.runner.jetstream.pull_source import JetStreamSource
 from projectionist.runner.process.consumer_runtime import ConsumerRuntime
+from projectionist.runner.process.end_reason import end_reason
 from projectionist.runner.rebuild.build_lease import AlreadyBuilding
 from projectionist.runner.rebuild.rebuild import Options, Rebuild
 from projectionist.runner.retention.safety import refuse_forgetting
@@ -101,10 +101,9 @@ class ConsumerWorker:
         """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
         while not self._stopping.is_set():
             try:
-                with unwrap_single_exception():
-                    await self._serve()
+                await self._serve()
             except Exception as error:  # noqa: BLE001  each has its answer below, and the rest is raised again
-                await self._wait_out(error)
+                await self._wait_out(end_reason(error))
 
     async def _wait_out(self, error: Exception) -> None:
         """Return when it is worth while to begin again after this error; raises it where that is never."""

@@ -8,7 +8,7 @@ program that runs consumers beside its own work hears of the first that cannot g
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,6 +19,7 @@ from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.database.chores import ChoreFailures, said
+from projectionist.runner.process.end_reason import end_reason
 from projectionist.runner.process.problem_board import told
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Supervised:
         try:
             await lasting(self.worker.run)
         except Exception as error:  # noqa: BLE001  the others are at their work, or bring theirs to an end
-            self._judge(chief(error))
+            self._judge(end_reason(error))
             return self.worker.stopping
         return True
 
@@ -138,7 +139,7 @@ async def supervise(crew: Sequence[Supervised], *, patience_s: float | None = No
     if lost:
         raise lost[0]
     if failed := [one.stuck for one in crew if one.stuck is not None]:
-        raise chief(ExceptionGroup("stopping", failed))
+        raise end_reason(ExceptionGroup("stopping", failed))
 
 
 def give_up(crew: Sequence[Supervised]) -> None:
@@ -152,20 +153,3 @@ def give_up(crew: Sequence[Supervised]) -> None:
         raise [*unknown, *errors][0]
     named = "; ".join(f"{name}: {error}" for name, error in reasons)
     raise NoneLeft(f"no consumer is left to run. {named}")
-
-
-def chief(error: Exception) -> Exception:
-    """Of several errors at once the one that decides: that newer code is there, else what nobody expected. Pure."""
-
-    def rank(one: Exception) -> int:
-        return 0 if isinstance(one, Superseded) else 2 if isinstance(one, ProjectionistError) else 1
-
-    return min(_leaves(error), key=rank)
-
-
-def _leaves(error: Exception) -> Iterator[Exception]:
-    if isinstance(error, ExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
-    else:
-        yield error
