@@ -6,12 +6,16 @@ between the values of a statement or of a header, and nothing that PostgreSQL re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 ID_BYTES: Final = 255
 """The most that an event's id may have."""
 TEXT_BYTES: Final = 512
 """The most that any other text of an envelope may have."""
+
+LISTED: Final = 10
+"""So many names stand in a sentence."""
 
 _SHOWN = 100
 
@@ -36,6 +40,12 @@ def flaw(text: str, most: int) -> str | None:
     if not text.isprintable():
         return f"holds a character that cannot be printed: {shown}"
     return f"has {len(text.encode())} bytes, more than {most}: {shown}"
+
+
+def join_first(names: Sequence[str], most: int = LISTED) -> str:
+    """Join the first of these names, and say how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def storable(text: str) -> str:

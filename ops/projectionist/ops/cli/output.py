@@ -13,6 +13,7 @@ from enum import IntEnum
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.printable_text import join_first
 
 
 class Exit(IntEnum):
@@ -95,12 +96,7 @@ def shown(row: Mapping[str, object]) -> dict[str, object]:
 
 def whom(names: Sequence[str | None]) -> str:
     """Names in few words."""
-    known = [name or "-" for name in names]
-    return (
-        ", ".join(known)
-        if len(known) <= NAMED
-        else f"{', '.join(known[:NAMED])} and {len(known) - NAMED} more"
-    )
+    return join_first([name or "-" for name in names], NAMED)
 
 
 def cell(value: object) -> str:

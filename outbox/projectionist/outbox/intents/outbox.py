@@ -174,8 +174,8 @@ def _check_open(connection: Connection) -> None:
         )
 
 
-def _check_event(id: str, aggregate: str | None, version: int | None) -> None:  # noqa: A002 - the envelope's word
-    _check("id", id, ID_BYTES)
+def _check_event(event_id: str, aggregate: str | None, version: int | None) -> None:
+    _check("id", event_id, ID_BYTES)
     if aggregate is not None:
         _check("aggregate", aggregate, TEXT_BYTES)
         parted(aggregate)

@@ -10,6 +10,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
+from projectionist.core.printable_text import join_first
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.admin.pause import alone
@@ -127,7 +128,7 @@ class Resetting:
         if seen.lost and not partial:
             raise CannotReset(
                 f"stream {row['stream']}, which begins at sequence {seen.stream.state.first_seq}, no longer holds "
-                f"events that {name} has applied: {', '.join(seen.lost[:10])}",
+                f"events that {name} has applied: {join_first(seen.lost)}",
                 remedy="Restore the stream, or accept with --partial that they are missing from then on",
             )
 

@@ -69,7 +69,8 @@ class BatchWriter:
             writes.count_new("duplicate", writes.repeats, new)
         if writes.quarantined:
             new = await store.quarantine(incarnation, code, writes.quarantined)
-            writes.aside = [one for one in writes.quarantined if one.seq in set(new)]
+            first_seen = set(new)
+            writes.aside = [one for one in writes.quarantined if one.seq in first_seen]
             writes.count_new("quarantined", writes.quarantined, new)
         if writes.kept:
             await store.quarantine_keep(incarnation, code, writes.kept)

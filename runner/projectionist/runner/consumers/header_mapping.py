@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.cloudevents import DEFAULTS
+from projectionist.core.printable_text import join_first
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Headers
@@ -36,7 +37,9 @@ def disagreement(read: Iterable[tuple[str, Mapping[str, str]]]) -> str:
             if word in headers and process not in (readers := by_header.setdefault(headers[word], [])):
                 readers.append(process)
         if len(by_header) > 1:
-            told = " and ".join(f"{header} ({_some(by_header[header])})" for header in sorted(by_header))
+            told = " and ".join(
+                f"{header} ({join_first(by_header[header], SHOWN)})" for header in sorted(by_header)
+            )
             parts.append(f"{word} from {told}")
     return f"its processes read different headers: {'; '.join(parts)}" if parts else ""
 
@@ -47,8 +50,3 @@ def unified(consumer: str) -> str:
         f"Start them all with the same headers of [consumer_defaults] or [consumers.{consumer}]: with the wrong ones "
         "an event goes into quarantine, or is taken for another"
     )
-
-
-def _some(processes: list[str]) -> str:
-    more = len(processes) - SHOWN
-    return ", ".join(processes[:SHOWN]) + (f" and {more} more" if more > 0 else "")

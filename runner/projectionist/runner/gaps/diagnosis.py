@@ -7,6 +7,7 @@ from shlex import quote
 
 import msgspec
 
+from projectionist.core.printable_text import join_first
 from projectionist.core.states import Finding
 
 MOST_LISTED = 5
@@ -121,10 +122,9 @@ def _listed(aside: Sequence[QuarantinedNearby]) -> str:
         return ""
     shown = [
         f"sequence {one.seq}{'' if one.version is None else f' (version {one.version})'}: {one.reason}"
-        for one in aside[:MOST_LISTED]
+        for one in aside
     ]
-    more = f" and {len(aside) - MOST_LISTED} more" if len(aside) > MOST_LISTED else ""
-    return f". In quarantine from the same subject, look there first: {', '.join(shown)}{more}"
+    return f". In quarantine from the same subject, look there first: {join_first(shown, MOST_LISTED)}"
 
 
 _MAY_BE_ASIDE = frozenset({Finding.LOST, Finding.PURGED})

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.printable_text import join_first
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
@@ -37,9 +38,9 @@ class EventsPurged(RebuildError):
     """Events that the live generation has applied are not to be had any more."""
 
     def __init__(self, lost: Sequence[str]) -> None:
-        some = ", ".join(lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
         super().__init__(
-            f"events that made rows of the live generation are gone from the stream or the inbox: {some}",
+            "events that made rows of the live generation are gone from the stream or the inbox: "
+            f"{join_first(lost)}",
             remedy="`--partial` goes on without these aggregates; `--restart` reads the stream again from its "
             "beginning, which helps only while the stream still holds them",
         )

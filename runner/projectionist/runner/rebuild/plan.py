@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.printable_text import join_first
 from projectionist.projections.compiled.definition import Kind
 from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.batch.consumer import Consumer
@@ -120,7 +121,7 @@ async def check_history(
     if losing:
         raise HistoryGone(
             f"stream {row['stream']}, which begins at sequence {stream.state.first_seq}, no longer holds events that "
-            f"live has applied; these would lose rows: {_some(losing)}",
+            f"live has applied; these would lose rows: {join_first(losing)}",
             remedy="Restore the stream, or accept the loss with --partial",
         )
 
@@ -175,12 +176,10 @@ async def losing_aggregates(
 
 def _refusal(losing: list[str], standing: list[str]) -> str:
     if losing:
-        return f"the stream no longer holds the history of {_some(losing)}; --partial goes on without them"
+        return (
+            f"the stream no longer holds the history of {join_first(losing)}; --partial goes on without them"
+        )
     return f"drop first what stands on the view: {', '.join(standing)}" if standing else ""
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 async def _changes(
