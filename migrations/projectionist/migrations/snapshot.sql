@@ -184,6 +184,7 @@ CREATE TABLE projectionist.circuits (
     until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     held text,
     changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    pause_s double precision DEFAULT 0 NOT NULL,
     CONSTRAINT circuits_held_check CHECK ((held = ANY (ARRAY['gone'::text, 'unset'::text, 'missing'::text]))),
     CONSTRAINT circuits_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
 )
@@ -192,6 +193,8 @@ WITH (fillfactor='70');
 COMMENT ON TABLE projectionist.circuits IS 'The circuit of each destination that has failed, shared by all relays; no row is a closed one.';
 
 COMMENT ON COLUMN projectionist.circuits.held IS 'why nothing is sent there until somebody acts: gone (it said so), unset or missing (no such settings); destination * is all';
+
+COMMENT ON COLUMN projectionist.circuits.pause_s IS 'how long the wait until then was meant to last, by the settings of who wrote it';
 
 CREATE TABLE projectionist.code_fingerprints (
     consumer integer NOT NULL,
@@ -211,11 +214,14 @@ CREATE TABLE projectionist.consumer_breakers (
     runner integer,
     reason text NOT NULL,
     changed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    pause_s double precision DEFAULT 0 NOT NULL,
     CONSTRAINT consumer_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
 )
 WITH (fillfactor='50');
 
 COMMENT ON TABLE projectionist.consumer_breakers IS 'Consumers on which many keys failed at once: nothing is fetched while open, one runner tries while half open.';
+
+COMMENT ON COLUMN projectionist.consumer_breakers.pause_s IS 'how long the wait until then was meant to last, by the settings of who wrote it';
 
 CREATE TABLE projectionist.consumers (
     number integer NOT NULL,

@@ -46,18 +46,15 @@ class BreakerPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     """What a circuit remembers. `epoch` rises at every change of state; a result is of the epoch it was
-    admitted in. `until`: end of the pause when OPEN, end of the wait for the probe when HALF_OPEN."""
+    admitted in. `until`: end of the pause when OPEN, end of the wait for the probe when HALF_OPEN. `pause_s`: how
+    long either was meant to last, by the policy of whoever wrote it."""
 
     state: State = State.CLOSED
     epoch: int = 0
     failures: int = 0
     openings: int = 0
     until: float = 0.0
-
-
-def longest(policy: BreakerPolicy) -> float:
-    """Seconds that nothing is tried for at most."""
-    return max(policy.maximum_s, policy.probe_s)
+    pause_s: float = 0.0
 
 
 def admit(circuit: Circuit, policy: BreakerPolicy, now: float) -> tuple[Admission, Circuit]:
@@ -67,11 +64,15 @@ def admit(circuit: Circuit, policy: BreakerPolicy, now: float) -> tuple[Admissio
     """
     if circuit.state is State.CLOSED:
         return Admission.ALL, circuit
-    # A pause that ends later than any may was written by a clock that has gone back since.
-    if now < circuit.until <= now + longest(policy):
+    # A pause of which more is left than it was meant to last was written by a clock that has gone back since.
+    if now < circuit.until <= now + circuit.pause_s:
         return Admission.NONE, circuit
     probing = msgspec.structs.replace(
-        circuit, state=State.HALF_OPEN, epoch=circuit.epoch + 1, until=now + policy.probe_s
+        circuit,
+        state=State.HALF_OPEN,
+        epoch=circuit.epoch + 1,
+        until=now + policy.probe_s,
+        pause_s=policy.probe_s,
     )
     return Admission.ONE, probing
 
@@ -105,4 +106,5 @@ def _opened(circuit: Circuit, policy: BreakerPolicy, now: float, failures: int) 
         failures=failures,
         openings=circuit.openings + 1,
         until=now + pause,
+        pause_s=pause,
     )

@@ -148,6 +148,28 @@ async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: C
     assert openings == 2
 
 
+async def test_a_process_with_shorter_pauses_respects_those_of_another(live: ConsumerHarness) -> None:
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(50):
+        await live.publish(OrderNoted("bad"), f"o{number}", 1)
+    with listening() as heard:
+        async with live.running(s.Orders, policy=policy(open_s=600)):
+            await heard.wait("breaker.open")
+    brief = Policy(breaker=BreakerLimits(open_s=1, maximum_s=1))
+
+    with listening() as heard:
+        async with live.running(s.Orders, policy=brief):
+            await heard.wait("worker.waiting")
+
+    one = await shown(live)
+    assert one.breaker is not None
+    assert one.breaker.state == "open"
+    assert one.breaker.until_s > 60, "longer than a probe may take"
+    assert heard.counts["breaker.half_open"] == 0
+
+
 async def test_of_two_processes_one_probes_and_both_go_on_after_it(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     s.trouble.poison.add("bad")

@@ -323,8 +323,9 @@ async def test_a_breaker_that_a_later_clock_has_opened_lets_a_probe_through(
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.pool.execute(
-        f"insert into {SCHEMA}.consumer_breakers (consumer, state, epoch, failures, openings, until, reason)"
-        f" select number, 'open', 1, 1, 1, clock_timestamp() + interval '30 s', 'many keys' from {SCHEMA}.consumers"
+        f"insert into {SCHEMA}.consumer_breakers (consumer, state, epoch, failures, openings, until, pause_s,"
+        " reason)"
+        f" select number, 'open', 1, 1, 1, clock_timestamp() + interval '30 s', 30, 'many keys' from {SCHEMA}.consumers"
     )
     clock.set(-HOUR)
     async with live.running(s.Orders):

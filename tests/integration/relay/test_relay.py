@@ -287,6 +287,22 @@ async def test_an_outage_opens_the_circuit_costs_no_attempts_and_ends_by_itself(
     assert len(stub.sent) == len(keys) + 20
 
 
+async def test_a_relay_with_shorter_pauses_respects_those_of_another(harness: Outbox) -> None:
+    down, stub = scripted(), scripted()
+    down.script["*"] = [answer(Outcome.NOT_SENT)]
+    patient = BreakerPolicy(failures=1, open_s=600, maximum_s=600)
+    brief = BreakerPolicy(failures=1, open_s=0.1, maximum_s=0.1, probe_s=0.1)
+    held = [await harness.want(lane=f"a/{n}", destination="down") for n in range(2)]
+    with listening() as heard:
+        async with harness.relaying(made(down, breaker=patient, concurrency=1)):
+            await heard.wait("circuit.opened")
+        other = await harness.want(lane="b")
+        async with harness.relaying(made(stub, breaker=brief)):
+            await harness.becomes(other, "sent")
+    assert stub.executions == {other: 1}
+    assert [await harness.state(key) for key in held] == ["ready", "ready"]
+
+
 async def test_what_is_no_fault_of_a_destination_leaves_its_circuit_alone(harness: Outbox) -> None:
     stub = scripted()
     stub.script["*"] = [answer(Outcome.NOT_SENT, reason="no room", ours=True)] * 20

@@ -57,6 +57,13 @@ def test_a_pause_longer_than_the_longest_was_written_before_the_clock_went_back(
     assert admit(circuit, POLICY, 3605)[0] is Admission.NONE
 
 
+def test_a_pause_lasts_as_long_as_it_was_meant_to_for_those_with_shorter_ones_too() -> None:
+    circuit, brief = failed(Circuit(), 100, 3), BreakerPolicy(open_s=1, maximum_s=1, probe_s=1)
+    assert admit(circuit, brief, 101)[0] is Admission.NONE
+    assert admit(circuit, brief, 110)[0] is Admission.ONE
+    assert admit(circuit, brief, 0)[0] is Admission.ONE
+
+
 def test_a_probe_nobody_reports_about_is_given_up() -> None:
     _, probing = admit(failed(Circuit(), 100, 3), POLICY, 110)
     admission, again = admit(probing, POLICY, 170)

@@ -92,6 +92,7 @@ class Circuits:
             after.failures,
             after.openings,
             after.until,
+            after.pause_s,
         )
         return epoch is not None
 

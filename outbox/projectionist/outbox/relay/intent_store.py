@@ -142,7 +142,6 @@ class IntentStore:
         most: int,
         steps: int,
         timeout_s: float,
-        pause_s: float,
         resting: Sequence[str] = (),
         crowd: Sequence[str] = (),
         look: int = 0,
@@ -151,7 +150,7 @@ class IntentStore:
         """Lease up to `most` heads behind the lane `after`, looking at up to `steps` lanes.
 
         Those for other destinations than the crowd come first; for them it goes on for `look` lanes. `others_only`:
-        the crowd gets nothing of what they leave. `pause_s`: the longest pause of a circuit that is believed.
+        the crowd gets nothing of what they leave.
         """
         token, asked = uuid4(), clock.now()
         lease_s = lease_of(timeout_s)
@@ -168,7 +167,6 @@ class IntentStore:
                 crowd,
                 look,
                 not others_only,
-                pause_s,
             )
         first = rows[0]
         found, others, walked = first["found"], first["others"], first["steps"]
@@ -301,13 +299,14 @@ class IntentStore:
 
 
 def circuit_of(row: Row, state: str = "state") -> Circuit:
-    """Return the circuit in a row of `breakers`."""
+    """Return the circuit in a row of `circuits`."""
     return Circuit(
         state=State(row[state]),
         epoch=row["epoch"],
         failures=row["failures"],
         openings=row["openings"],
         until=row["until"],
+        pause_s=row["pause_s"],
     )
 
 

@@ -15,7 +15,6 @@ import anyio
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.circuit_breaker import longest
 from projectionist.core.log_format import facts
 from projectionist.core.states import IntentState
 from projectionist.core.task_groups import TaskSet
@@ -192,7 +191,6 @@ class Sender:
             most=min(self._shares.free, self._batch),
             steps=STEPS,
             timeout_s=self._settings.timeout_s,
-            pause_s=longest(self._settings.breaker),
             resting=self._still_resting(),
             crowd=crowd,
             look=depth,

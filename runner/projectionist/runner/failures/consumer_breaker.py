@@ -49,7 +49,7 @@ class ConsumerBreaker:
     def __init__(self, consumer: Consumer, access: SharedPool) -> None:
         self._consumer = consumer
         self._access = access
-        self._policy = circuit_policy(consumer.policy.breaker)
+        self._policy = _circuit_policy(consumer.policy.breaker)
         self._window = Window(consumer.policy.breaker)
         self._probe: Probe | None = None
         self._epoch = 0
@@ -143,10 +143,11 @@ class ConsumerBreaker:
             circuit.until,
             self._consumer.runner,
             reason,
+            circuit.pause_s,
         )
 
 
-def circuit_policy(policy: Policy) -> BreakerPolicy:
+def _circuit_policy(policy: Policy) -> BreakerPolicy:
     """The consumer's policy in the words of a circuit: whoever reports a failure has counted already."""
     return BreakerPolicy(failures=1, open_s=policy.open_s, maximum_s=policy.maximum_s, probe_s=PROBE_S)
 
@@ -154,7 +155,7 @@ def circuit_policy(policy: Policy) -> BreakerPolicy:
 def circuit_of(row: Record) -> Circuit:
     """The circuit that a row holds."""
     return msgspec.convert(
-        {name: row[name] for name in ("state", "epoch", "failures", "openings", "until")}, Circuit
+        {name: row[name] for name in ("state", "epoch", "failures", "openings", "until", "pause_s")}, Circuit
     )
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core import clock
-from projectionist.core.circuit_breaker import longest
 from projectionist.core.log_format import facts
 from projectionist.core.postgres.database_identity import DatabaseCopied
 from projectionist.core.postgres.error_class import is_transient
@@ -20,7 +19,6 @@ from projectionist.runner.batch.context import BatchContext
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.consumers.header_mapping import unified
 from projectionist.runner.database.barrier import BarrierTimeout
-from projectionist.runner.failures.consumer_breaker import circuit_policy
 from projectionist.runner.gaps.baseline import notes
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.api import BrokerError, StreamMissing
@@ -160,10 +158,7 @@ class ConsumerWorker:
         if self.definition.revision > found["revision"]:
             await self._build()
             return
-        longest_s = longest(circuit_policy(self._settings.policy(self.definition.name).breaker))
-        if found["code"] == self.definition.code and await self._access.is_breaker_open(
-            self.definition, longest_s
-        ):
+        if found["code"] == self.definition.code and await self._access.is_breaker_open(self.definition):
             raise Tripped("see `projectionist status`")
         if self._standing is None:
             self._standing = StreamGuard(

@@ -98,12 +98,10 @@ class DatabaseAccess(SharedPool):
             )
         return disagreement((row["process"], msgspec.json.decode(row["headers"])) for row in rows)
 
-    async def is_breaker_open(self, definition: Definition, longest_s: float) -> bool:
-        """Whether the consumer's breaker lets nobody try anything now; no pause of it is longer than `longest_s`."""
+    async def is_breaker_open(self, definition: Definition) -> bool:
+        """Whether the consumer's breaker lets nobody try anything now."""
         async with self.lend() as connection:
-            return bool(
-                await connection.fetchval(self._sql["is_consumer_breaker_open"], definition.name, longest_s)
-            )
+            return bool(await connection.fetchval(self._sql["is_consumer_breaker_open"], definition.name))
 
     async def durable_mark(self, number: int, consumer: str) -> DurableMark:
         """What the consumer's durable is to bear; raises DatabaseCopied, on record, if this database is a copy."""

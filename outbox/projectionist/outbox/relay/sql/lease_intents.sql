@@ -1,6 +1,6 @@
 -- Leases heads of one provider's lanes after the lane $2, and says how far it looked. The walk jumps from lane to lane. Heads
 -- for other destinations than the crowd $8 come first: for them it looks at $9 lanes, though there were enough of the crowd,
--- which gets nothing unless $10. A pause of a circuit that lasts longer than $11 seconds was written by a clock that has gone
+-- which gets nothing unless $10. A pause of which more is left than it was meant to last was written by a clock that has gone
 -- back since, and counts for nothing.
 with recursive walk (seq, lane, able, other, found, others, steps) as (
     select null::bigint, $2::text collate "C", false, false, 0, 0, 0
@@ -17,7 +17,7 @@ with recursive walk (seq, lane, able, other, found, others, steps) as (
                 select from {schema}.circuits b
                 where b.provider = $1 and b.destination = o.destination
                     and (b.held is not null or (b.state <> 'closed' and b.until > clock_timestamp()
-                        and b.until <= clock_timestamp() + make_interval(secs => $11)))
+                        and b.until <= clock_timestamp() + make_interval(secs => b.pause_s)))
             )) as able,
             o.destination <> all ($8::text[]) as other
         from {schema}.outbox o
@@ -57,7 +57,7 @@ select stop.lane, stop.steps, stop.found, stop.others, extract(epoch from clock_
     i.key, i.consumer, i.source, i.id, i.aggregate, i.version, i.slot, i.class, i.on_dead, i.body, i.created, i.traceparent,
     i.tracestate, i.baggage,
     o.seq = any (array(select seq from free where lapsed)) as lapsed,
-    b.state as circuit, b.epoch, b.failures, b.openings, extract(epoch from b.until)::float8 as until
+    b.state as circuit, b.epoch, b.failures, b.openings, extract(epoch from b.until)::float8 as until, b.pause_s
 from (
     select max(lane) as lane, max(steps) as steps, max(found) as found, max(others) as others from walk
 ) as stop

@@ -2,5 +2,5 @@
 select exists (
     select from {schema}.consumer_breakers b join {schema}.consumers c on c.number = b.consumer
     where c.name = $1 and state <> 'closed' and until > clock_timestamp()
-        and until <= clock_timestamp() + $2::float8 * interval '1 second'
+        and until <= clock_timestamp() + make_interval(secs => pause_s)
 )
