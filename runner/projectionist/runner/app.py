@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import settings as found_settings
 from projectionist.projections.compiled.definition import Definition, check_distinct, definition
+from projectionist.runner.wait.read_row import read_row
 from projectionist.runner.wait.waiter import Waiter
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.wait.outcome import WaitResult
+    from projectionist.runner.wait.read_row import P, RowSource
     from projectionist.runner.wait.waiter import PublishReceipt
 
 ProviderFactory = Callable[..., Any]
@@ -32,7 +34,7 @@ class App:
         providers: Mapping[str, ProviderFactory] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """`settings` is for `wait_for`; without, it reads those that the processes read."""
+        """`settings` is for `wait_for` and `read`; without, they read those that the processes read."""
         self.definitions: tuple[Definition, ...] = tuple(definition(cls) for cls in projections)
         self.providers = dict(providers or {})
         check_distinct(self.definitions)
@@ -67,10 +69,23 @@ class App:
         connection and one question every 20 ms.
         """
         name = self.definition(consumer if isinstance(consumer, str) else consumer.__name__).name
+        waiter = self._shared_waiter()
+        if ack is not None and aggregate is None and version is None:
+            return await waiter.sequence(name, ack, timeout_s)
+        if ack is None and aggregate is not None and version is not None:
+            return await waiter.version(name, aggregate, version, timeout_s)
+        raise AppError("what to wait for is not clear", remedy="Give aggregate and version, or ack")
+
+    async def read(self, cls: type[P], key: object, *, connection: RowSource | None = None) -> P | None:
+        """Return the row of this key as handlers see it; None where there is none. Nothing that is done to it is kept.
+
+        `connection` is one of asyncpg, or a pool, and what it sees and may read counts. Without, all who read and wait
+        in a process share one.
+        """
+        fetch = self._shared_waiter().row if connection is None else connection.fetchrow
+        return await read_row(cls, key, fetch)
+
+    def _shared_waiter(self) -> Waiter:
         if self._waiter is None:
             self._waiter = Waiter(self.definitions, self._settings or found_settings())
-        if ack is not None and aggregate is None and version is None:
-            return await self._waiter.sequence(name, ack, timeout_s)
-        if ack is None and aggregate is not None and version is not None:
-            return await self._waiter.version(name, aggregate, version, timeout_s)
-        raise AppError("what to wait for is not clear", remedy="Give aggregate and version, or ack")
+        return self._waiter

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -11,10 +13,12 @@ GUIDES = sorted((Path(__file__).parents[3] / "docs" / "guide").glob("*.md"))
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
-def test_the_python_of_a_guide_can_be_imported(guide: Path) -> None:
+def test_the_python_of_a_guide_can_be_imported(guide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", guide.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert blocks, f"{guide.name} shows no code"
-    names: dict[str, object] = {"__name__": f"guide_{guide.stem.replace('-', '_')}"}
+    module = ModuleType(f"guide_{guide.stem.replace('-', '_')}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # where annotations are looked up
+    names = module.__dict__
     for block in blocks:
         exec(compile(block, str(guide), "exec"), names)  # noqa: S102 - our own documentation
     assert any(isinstance(value, type) for value in names.values()), f"{guide.name} defines nothing"

@@ -34,6 +34,12 @@ class Cell:
         self.row: Any = None
 
 
+def thawed(cls: type, table: Table, stored: Row) -> Any:
+    """Return the instance that a handler would see of a row in database form. Raises BadValue."""
+    pairs = zip(table.columns, stored, strict=True)
+    return cls(*(value if column.thaw is None else column.thaw(value) for column, value in pairs))
+
+
 class Rows:
     """Applies steps to rows. A step that raises leaves no trace: its instance is dropped."""
 

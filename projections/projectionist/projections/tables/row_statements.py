@@ -10,7 +10,7 @@ from typing import Any
 
 from projectionist.core.identifiers import quoted
 from projectionist.projections.tables.columns import Column
-from projectionist.projections.tables.ddl import physical
+from projectionist.projections.tables.ddl import physical, public
 from projectionist.projections.tables.table import Table
 
 Row = tuple[Any, ...]
@@ -42,6 +42,16 @@ class ReadModel:
         )
         """Rows read as absent, in the order of the keys; a short answer means that a peer was first."""
         self.delete = f"delete from {target} where {chosen}"
+
+
+def read_by_key(table: Table) -> str:
+    """Write the statement that reads one row by the name users see, whose grants count: $1 is the key."""
+    if table.key is None:
+        raise ValueError(f"{table!r} has no columns of its own")
+    return (
+        f"select {_read(table.columns)} from {public(table)} "
+        f"where {quoted(table.key.name)} = $1::{_plain(table.key)}"
+    )
 
 
 def arguments(rows: Iterable[Row]) -> list[Row]:

@@ -130,6 +130,16 @@ class Waiter:
             )
         return await self._within(timeout_s, lambda: self._read(definition, ack.sequence))
 
+    async def row(self, statement: str, *arguments: object) -> Record | None:
+        """Return the first row of a statement, on the connection that all who wait share."""
+        self._callers += 1
+        self._look_about()
+        try:
+            rows = await self._fetch(statement, *arguments)
+        finally:
+            self._callers -= 1
+        return rows[0] if rows else None
+
     async def _within(self, timeout_s: float, find: _Find) -> WaitResult:
         self._callers += 1
         self._look_about()
@@ -250,6 +260,9 @@ class Waiter:
         return describe_progress(rows[0] if rows else None)
 
     async def _ask(self, statement: str, *arguments: object) -> list[Record]:
+        return await self._fetch(self._sql[statement], *arguments)
+
+    async def _fetch(self, text: str, *arguments: object) -> list[Record]:
         """On the one connection, which is opened where there is none, and given up where it fails."""
         async with self._asking:
             try:
@@ -257,7 +270,7 @@ class Waiter:
                     self._connection = await db.connect(
                         self._settings.postgres, application_name="projectionist wait", deadline=True
                     )
-                return await self._connection.fetch(self._sql[statement], *arguments)
+                return await self._connection.fetch(text, *arguments)
             except BaseException:
                 # Also where the caller was cancelled: an answer that still comes must not be read as another's.
                 if self._connection is not None:
