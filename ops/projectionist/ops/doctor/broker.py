@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Nats, Settings
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.jetstream.api import Stream, StreamConfig
+    from projectionist.runner.jetstream.api import StreamConfig, StreamInfo
     from projectionist.runner.jetstream.durable_owner import DurableMark
 
 ABOUT = "nats"
@@ -71,7 +71,7 @@ async def server(client: Client, settings: Nats) -> list[Check]:
     return checks
 
 
-async def stream(client: Client, name: str) -> tuple[Stream | None, list[Check]]:
+async def stream(client: Client, name: str) -> tuple[StreamInfo | None, list[Check]]:
     """One stream, for all its consumers."""
     about = f"stream {name}"
     asked = datetime.now(UTC)
@@ -97,7 +97,7 @@ async def stream(client: Client, name: str) -> tuple[Stream | None, list[Check]]
     return found, checks
 
 
-def _config(about: str, found: Stream) -> Iterator[Check]:
+def _config(about: str, found: StreamInfo) -> Iterator[Check]:
     config = found.config
     age = f"{config.max_age / NANO / 86_400:g} days" if config.max_age else "for ever"
     yield well(about, "keeps", f"{found.state.messages:,} messages, each {age}")
@@ -146,7 +146,7 @@ async def held(
     definition: Definition,
     row: Row,
     settings: Settings,
-    found: Stream,
+    found: StreamInfo,
     durable_mark: DurableMark | None = None,
 ) -> list[Check]:
     """The durable of one consumer, against what it should be."""
@@ -186,7 +186,7 @@ def _missing(about: str, row: Row, error: BrokerError) -> Check:
 
 
 def _durable(
-    about: str, wanted: DurableSpec, there: api.DurableInfo, found: Stream, row: Row
+    about: str, wanted: DurableSpec, there: api.DurableInfo, found: StreamInfo, row: Row
 ) -> Iterator[Check]:
     config = durable.configuration(wanted)
     try:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.consumers.status import SetbackStatus
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
 
 
 def registered(
-    definition: Definition, row: Row | None, settings: Settings, found: Stream | None
+    definition: Definition, row: Row | None, settings: Settings, found: StreamInfo | None
 ) -> Iterator[Check]:
     """One consumer of the app."""
     name = definition.name

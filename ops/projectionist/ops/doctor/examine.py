@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.app import App
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
 
 SILENT_BEATS = 3
 
@@ -118,7 +118,7 @@ async def _broker(
     checks: list[Check],
     rows: dict[str, Row] | None,
     home: Owner | None,
-) -> dict[str, Stream]:
+) -> dict[str, StreamInfo]:
     try:
         client = await connections.connect(settings.nats, name="projectionist doctor", within_s=3)
     except ProjectionistError as error:
@@ -144,7 +144,7 @@ async def _broker(
 async def _of(
     client: Client,
     definition: Definition,
-    stream: Stream,
+    stream: StreamInfo,
     settings: Settings,
     rows: dict[str, Row] | None,
     home: Owner | None,

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
 
 SAMPLE = 500
 
 
-async def look(client: Client, definition: Definition, settings: Settings, found: Stream) -> list[Check]:
+async def look(client: Client, definition: Definition, settings: Settings, found: StreamInfo) -> list[Check]:
     """Check that producers name their events, and that those can be read."""
     policy, name = settings.policy(definition.name), definition.name
     reader = Decoder.of(definition, policy)

@@ -10,7 +10,7 @@ from projectionist.runner.retention.safety import kept_s, plain
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy, Settings
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
 
 _ORDER = {
     "contiguous": "1, 2, 3, …: older is stale, newer waits for what is missing",
@@ -19,7 +19,7 @@ _ORDER = {
 }
 
 
-def questions(definition: Definition, settings: Settings, found: Stream | None) -> list[tuple[str, str]]:
+def questions(definition: Definition, settings: Settings, found: StreamInfo | None) -> list[tuple[str, str]]:
     """Question and answer; `found` is the stream, where it could be asked."""
     name, policy, sequence = definition.name, settings.policy(definition.name), definition.sequence
     metrics = settings.telemetry.metrics
@@ -73,7 +73,7 @@ def _replay(definition: Definition, policy: Policy) -> str:
     return f'"{allowed}"; settled events are duplicates, whatever it says'
 
 
-def _memory(policy: Policy, sequence: str, found: Stream | None) -> str:
+def _memory(policy: Policy, sequence: str, found: StreamInfo | None) -> str:
     kept = kept_s(policy, sequence)
     inbox = "by the inbox for ever" if kept is None else f"by the inbox for {plain(kept)} s"
     position = "" if sequence == "unordered" else ", by its version for ever"

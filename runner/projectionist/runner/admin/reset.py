@@ -19,7 +19,7 @@ from projectionist.runner.database.barrier import Busy
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream import api
-from projectionist.runner.jetstream.api import ConsumerMissing, Stream
+from projectionist.runner.jetstream.api import ConsumerMissing, StreamInfo
 from projectionist.runner.read_models.generations import drop
 from projectionist.runner.read_models.views import table_names
 from projectionist.runner.rebuild.plan import losing_aggregates
@@ -132,7 +132,7 @@ class Resetting:
                 remedy="Restore the stream, or accept with --partial that they are missing from then on",
             )
 
-    async def _emptied(self, row: Record, stream: Stream) -> ResetEffects:
+    async def _emptied(self, row: Record, stream: StreamInfo) -> ResetEffects:
         tables = []
         if row["kind"] != Kind.REACTOR:
             tables = await table_names(self._queries, row["number"], row["generation"])
@@ -181,7 +181,7 @@ class Resetting:
 
 class _BrokerSeen(msgspec.Struct):
     row: Record
-    stream: Stream
+    stream: StreamInfo
     durable_created: datetime | None
     lost: list[str]
     """Aggregates of which the stream no longer holds everything."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Policy
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
 
 log = logging.getLogger("projectionist.runner")
 
@@ -64,7 +64,7 @@ class Registry:
         self,
         definition: Definition,
         policy: Policy,
-        stream: Stream,
+        stream: StreamInfo,
         *,
         early: bool = False,
         allow_older_code: bool = False,

@@ -37,7 +37,7 @@ from projectionist.runner.gaps.diagnosis import (
     may_come,
 )
 from projectionist.runner.jetstream import api, stream_subjects
-from projectionist.runner.jetstream.api import Stream
+from projectionist.runner.jetstream.api import StreamInfo
 from projectionist.runner.jetstream.message_lookup import Stored
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class PendingGap(msgspec.Struct):
 class FetchRound(msgspec.Struct):
     """The yield of one look at several aggregates."""
 
-    stream: Stream
+    stream: StreamInfo
     found: list[Delivery] = []
     size: int = 0
     verdicts: list[tuple[MissingVersions, Finding, str]] = []
@@ -218,7 +218,9 @@ class GapFetcher:
         else:
             await self._judge(lack, evidence, this)
 
-    def _evidence(self, lack: MissingVersions, waited: PendingGap | None, stream: Stream) -> SearchEvidence:
+    def _evidence(
+        self, lack: MissingVersions, waited: PendingGap | None, stream: StreamInfo
+    ) -> SearchEvidence:
         """Return what is known before the stream is read."""
         subject = stream_search.subject_of(lack, self._consumer.definition.subjects)
         return SearchEvidence(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
 
 Take = Callable[[Lost], bool]
 """Takes an event that is lost; False where no more need be looked for."""
@@ -50,7 +50,7 @@ class HistoryScope(msgspec.Struct, frozen=True):
     filter_subject: str
 
 
-def is_whole(stream: Stream, incarnation: int) -> bool:
+def is_whole(stream: StreamInfo, incarnation: int) -> bool:
     """Return whether the stream holds every message that it ever took, and is the first of its name."""
     state = stream.state
     return incarnation == 1 and state.first_seq <= 1 and state.messages == state.last_seq
@@ -99,7 +99,7 @@ def is_own(consumer: Consumer) -> bool:
     return all(handler.own for handler in definition.handlers.values()) and definition.sequence != UNORDERED
 
 
-async def forgotten_from(queries: Queries, consumer: int, stream: Stream, name: str) -> int | None:
+async def forgotten_from(queries: Queries, consumer: int, stream: StreamInfo, name: str) -> int | None:
     """The lowest sequence of which retention has removed an inbox row; 0: of an earlier stream, None: none.
 
     Raises HistoryGone where the stream of this name is not the one that was read.

@@ -81,7 +81,7 @@ class StreamState(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
-class Stream(msgspec.Struct, frozen=True):
+class StreamInfo(msgspec.Struct, frozen=True):
     """A stream as the broker describes it."""
 
     config: StreamConfig
@@ -193,9 +193,9 @@ _MISSING = {
 }
 
 
-async def stream(client: Client, name: str) -> Stream:
+async def stream(client: Client, name: str) -> StreamInfo:
     """The stream of this name."""
-    return await ask(client, f"STREAM.INFO.{name}", b"", Stream)
+    return await ask(client, f"STREAM.INFO.{name}", b"", StreamInfo)
 
 
 async def consumer(client: Client, stream_name: str, name: str) -> DurableInfo:

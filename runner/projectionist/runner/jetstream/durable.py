@@ -11,7 +11,7 @@ import msgspec
 from projectionist.core.errors import SettingsError
 from projectionist.core.nats.subject_relations import overlap
 from projectionist.runner.jetstream import api, durable_owner, stream_subjects
-from projectionist.runner.jetstream.api import ConsumerMissing, DurableInfo, Stream, StreamConfig
+from projectionist.runner.jetstream.api import ConsumerMissing, DurableInfo, StreamConfig, StreamInfo
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -48,7 +48,7 @@ class DurableUnfit(SettingsError):
     """A durable of this name is there and works in another way. Delete it: the inbox knows what comes."""
 
 
-async def prepare(client: Client, wanted: DurableSpec) -> tuple[Stream, DurableInfo]:
+async def prepare(client: Client, wanted: DurableSpec) -> tuple[StreamInfo, DurableInfo]:
     """The stream and the durable, which is created if it is missing and brought to our filter and sizes if not.
 
     Raises DurableNotOurs, before anything is changed, where the durable belongs to another database.

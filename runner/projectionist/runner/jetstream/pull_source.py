@@ -15,7 +15,7 @@ from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
 from projectionist.runner.jetstream import api, durable
 from projectionist.runner.jetstream.ack_subject import num_pending
-from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, Stream, StreamMissing
+from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamInfo, StreamMissing
 from projectionist.runner.jetstream.durable import DurableSpec
 from projectionist.runner.jetstream.durable_owner import DurableNotOurs
 from projectionist.runner.jetstream.pull_buffer import Pulls
@@ -53,7 +53,7 @@ class BrokerProgress(msgspec.Struct, frozen=True):
 class Source(Protocol):
     """At-least-once arrivals in stream order but for redeliveries, each acked by whoever has settled it."""
 
-    async def open(self) -> Stream:
+    async def open(self) -> StreamInfo:
         """Create or check what is read from, and begin; StreamMissing while there is nothing to read."""
 
     async def take(self, most: int, most_bytes: int, linger_s: float) -> list[Arrival]:
@@ -132,7 +132,7 @@ class JetStreamSource:
         """The durable's name."""
         return self._wanted.name
 
-    async def open(self) -> Stream:
+    async def open(self) -> StreamInfo:
         """Create or check the durable and begin to pull; may be called again after SourceLost."""
         await self._stop()
         connection = self._client.stats["reconnects"]

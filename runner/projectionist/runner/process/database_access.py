@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
 
 log = logging.getLogger("projectionist.runner")
 
@@ -75,7 +75,7 @@ class DatabaseAccess(SharedPool):
             return await Registry(connection, self.schema).checked(definition)
 
     async def join(
-        self, definition: Definition, policy: Policy, stream: Stream, *, early: bool = False
+        self, definition: Definition, policy: Policy, stream: StreamInfo, *, early: bool = False
     ) -> Consumer:
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
         # Once: when it joins again after an outage, newer code may have taken over meanwhile.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
 
 SAMPLE, SAMPLE_S = 20_000, 5.0
 """The speed is measured on so many events, or on those of so many seconds."""
@@ -113,7 +113,7 @@ async def plan(
 
 
 async def check_history(
-    queries: Queries, client: Client, row: Row, stream: Stream, handled: Container[str]
+    queries: Queries, client: Client, row: Row, stream: StreamInfo, handled: Container[str]
 ) -> None:
     """Raise HistoryGone if the rebuilt generation would lack rows."""
     await forgotten_from(queries, row["number"], stream, row["stream"])
@@ -143,7 +143,7 @@ async def check_met(queries: Queries, client: Client, build: Build, definition: 
 
 
 async def losing_aggregates(
-    queries: Queries, client: Client, row: Row, stream: Stream, handled: Container[str] | None = None
+    queries: Queries, client: Client, row: Row, stream: StreamInfo, handled: Container[str] | None = None
 ) -> list[str]:
     """Aggregates, or without order events, of which the stream no longer holds all that live has applied.
 
@@ -202,7 +202,7 @@ async def _changes(
     return changes, standing
 
 
-async def _rate(definition: Definition, settings: Settings, client: Client, stream: Stream) -> float:
+async def _rate(definition: Definition, settings: Settings, client: Client, stream: StreamInfo) -> float:
     """Events a second, reading and folding the first of them; nothing is written."""
     if definition.kind is Kind.SQL or not stream.state.messages:
         return 0.0

@@ -13,7 +13,7 @@ from projectionist.runner.consumers.registry import registration
 from projectionist.runner.database.barrier import Busy, alone
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.jetstream import api
-from projectionist.runner.jetstream.api import ConsumerMissing, Stream
+from projectionist.runner.jetstream.api import ConsumerMissing, StreamInfo
 from projectionist.runner.stream_guard import observe
 from projectionist.runner.stream_guard.adopt_database import check_ours
 from projectionist.runner.stream_guard.checkpoint_store import Floors
@@ -110,7 +110,7 @@ class Adoption:
         return _StreamSeen(stream, created, judge(remembered.known, seen, restored=False))
 
     async def _go_on(
-        self, row: Record, remembered: Remembered, stream: Stream, judgement: Judgement
+        self, row: Record, remembered: Remembered, stream: StreamInfo, judgement: Judgement
     ) -> Adopted:
         """The content is what was read so far: sequences mean what they meant."""
         name, incarnation = row["stream"], remembered.incarnation
@@ -135,6 +135,6 @@ class Adoption:
 
 
 class _StreamSeen(msgspec.Struct):
-    stream: Stream
+    stream: StreamInfo
     durable_created: datetime | None
     judgement: Judgement | None

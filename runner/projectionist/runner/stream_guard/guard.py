@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.context import BatchContext
     from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.jetstream.api import DurableInfo as Durable
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
     from projectionist.runner.stream_guard.ack_audit import ProvenFloor
     from projectionist.runner.stream_guard.checkpoint_store import Remembered
 
@@ -125,7 +125,7 @@ class StreamGuard:
         async with self._access.lend() as lent:
             return await self._floors.read(lent, self._access.peers.silence_s, runner, witness)
 
-    async def _begin(self, before: Remembered, stream: Stream, durable: Durable) -> Remembered:
+    async def _begin(self, before: Remembered, stream: StreamInfo, durable: Durable) -> Remembered:
         fresh = observe.unread(stream, durable.created)
         async with self._access.alone(before.number) as connection:
             await self._floors.begin(connection, before.number, fresh)

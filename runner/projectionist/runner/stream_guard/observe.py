@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client, ServerVersion
 
-    from projectionist.runner.jetstream.api import Stream
+    from projectionist.runner.jetstream.api import StreamInfo
     from projectionist.runner.stream_guard.ack_audit import ProvenFloor
 
 log = logging.getLogger("projectionist.runner")
@@ -35,7 +35,7 @@ def fresh(created: datetime) -> DurableInfo:
     )
 
 
-def unread(stream: Stream, durable_created: datetime | None) -> Checkpoint:
+def unread(stream: StreamInfo, durable_created: datetime | None) -> Checkpoint:
     """Return the checkpoint of a stream of which nothing is settled."""
     return Checkpoint(
         created=stream.created,
@@ -47,7 +47,7 @@ def unread(stream: Stream, durable_created: datetime | None) -> Checkpoint:
     )
 
 
-async def read_broker(client: Client, name: str, durable: str) -> tuple[Stream, DurableInfo]:
+async def read_broker(client: Client, name: str, durable: str) -> tuple[StreamInfo, DurableInfo]:
     """The two as they are now. The durable is asked first: what it has delivered is then part of the stream that is
     seen, however much is published meanwhile."""
     found = await api.consumer(client, name, durable)
@@ -68,7 +68,7 @@ async def message_fingerprint(client: Client, stream: str, seq: int) -> MessageF
 
 
 async def observe_stream(
-    client: Client, name: str, stream: Stream, durable: DurableInfo, known: Checkpoint
+    client: Client, name: str, stream: StreamInfo, durable: DurableInfo, known: Checkpoint
 ) -> Observation:
     """Stream and durable, with what stands where something is remembered."""
     at_floor = await message_fingerprint(client, name, known.floor.seq)
@@ -77,7 +77,7 @@ async def observe_stream(
 
 
 def seen(
-    stream: Stream,
+    stream: StreamInfo,
     durable: DurableInfo,
     at_floor: MessageFingerprint | None,
     at_top: MessageFingerprint | None,
@@ -98,7 +98,12 @@ def seen(
 
 
 async def remembered(
-    client: Client, name: str, stream: Stream, durable: DurableInfo, before: Checkpoint, proof: ProvenFloor
+    client: Client,
+    name: str,
+    stream: StreamInfo,
+    durable: DurableInfo,
+    before: Checkpoint,
+    proof: ProvenFloor,
 ) -> Checkpoint:
     """Return what is to be remembered of them from now on; spots that have not moved are not asked for again."""
     floor, top = proof.floor, stream.state.last_seq

@@ -172,7 +172,7 @@ def show_build(consumer: str, build: OpenBuild | None) -> None:
         show(metric, consumer, names.PHASE, {} if not doing or value is None else {doing: value})
 
 
-def _fill(stream: api.Stream) -> float:
+def _fill(stream: api.StreamInfo) -> float:
     state, config = stream.state, stream.config
     shares = [(state.messages, config.max_msgs), (state.bytes, config.max_bytes)]
     return max((held / most for held, most in shares if most > 0), default=0.0)

@@ -120,7 +120,7 @@ class Replayer:
         return result
 
     async def _settled(
-        self, span: Range, stream: api.Stream, consumer: Consumer, act: Act, result: Replayed
+        self, span: Range, stream: api.StreamInfo, consumer: Consumer, act: Act, result: Replayed
     ) -> None:
         detail = msgspec.json.encode({"policy": self._policy}).decode()
         about = ("replay", f"{span.first}..{span.last}", act.actor, act.reason, detail)
@@ -146,7 +146,7 @@ class Replayer:
     async def _each(
         self,
         span: Range,
-        stream: api.Stream,
+        stream: api.StreamInfo,
         consumer: Consumer,
         settler: BatchSettler | None,
         result: Replayed,
