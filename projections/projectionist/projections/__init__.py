@@ -9,6 +9,7 @@ from projectionist.projections.errors import BadValue, EventError
 from projectionist.projections.event import Event
 from projectionist.projections.handler_results import Delete, Refuse, Retry
 from projectionist.projections.handlers import absent, on
+from projectionist.projections.stream import Stream
 from projectionist.projections.tables.sql_tables import Tx
 from projectionist.projections.tables.table import Index
 from projectionist.projections.upcasting import upcast
@@ -27,6 +28,7 @@ __all__ = [
     "Refuse",
     "Retry",
     "SqlProjection",
+    "Stream",
     "Tx",
     "absent",
     "check_distinct",

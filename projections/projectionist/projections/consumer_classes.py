@@ -19,6 +19,7 @@ from projectionist.projections.compiled.definition import (
 )
 from projectionist.projections.compiled.row_keys import echoes, row_key
 from projectionist.projections.handlers import collected
+from projectionist.projections.stream import Stream, resolved
 from projectionist.projections.tables.columns import columns_of
 from projectionist.projections.tables.sql_tables import checked_tables
 from projectionist.projections.tables.table import Index, Table
@@ -43,6 +44,7 @@ class ProjectionMeta(msgspec.StructMeta):
         **keywords: Any,
     ) -> Any:
         policy = {word: keywords.pop(word) for word in _POLICY if word in keywords}
+        policy = resolved(class_name, policy)
         try:
             cls: Any = super().__new__(mcls, class_name, bases, namespace, **keywords)
         except TypeError as error:
@@ -57,10 +59,11 @@ class ProjectionMeta(msgspec.StructMeta):
 class Projection(msgspec.Struct, metaclass=ProjectionMeta):
     """Events in, rows and Intents out: fields are the columns of `table`, `@on` methods are pure handlers.
 
-    `stream` and `subjects` say where events come from (`{aggregate}` names the token that is the aggregate's
-    id), `key` names the field that tells rows apart; every other field needs a default. `table` may be
-    `schema.table`. `sequence`, `baseline`, `revision` and `effects` are the policy of the code; `name` and
-    `formerly` keep the identity of a class that is renamed. A class without keywords is a base for others.
+    `stream` and `subjects` say where events come from (`{id}` names the token that is the aggregate's id); a
+    declared Stream in place of its name says both. `key` names the field that tells rows apart; every other field
+    needs a default. `table` may be `schema.table`. `sequence`, `baseline`, `revision` and `effects` are the policy
+    of the code; `name` and `formerly` keep the identity of a class that is renamed. A class without keywords is a
+    base for others.
     """
 
     if TYPE_CHECKING:
@@ -68,7 +71,7 @@ class Projection(msgspec.Struct, metaclass=ProjectionMeta):
         def __init_subclass__(
             cls,
             *,
-            stream: str | None = None,
+            stream: str | Stream | None = None,
             subjects: str | tuple[str, ...] | None = None,
             table: str | None = None,
             key: str | None = None,
@@ -90,7 +93,7 @@ class Reactor:
     def __init_subclass__(
         cls,
         *,
-        stream: str | None = None,
+        stream: str | Stream | None = None,
         subjects: str | tuple[str, ...] | None = None,
         name: str | None = None,
         formerly: tuple[str, ...] = (),
@@ -124,7 +127,7 @@ class SqlProjection:
     def __init_subclass__(
         cls,
         *,
-        stream: str | None = None,
+        stream: str | Stream | None = None,
         subjects: str | tuple[str, ...] | None = None,
         name: str | None = None,
         formerly: tuple[str, ...] = (),
@@ -158,7 +161,7 @@ def _compile(
 
 
 def _policy(cls: type, given: Mapping[str, Any]) -> ClassOptions:
-    keywords = {word: given[word] for word in _POLICY}
+    keywords = resolved(cls.__name__, {word: given[word] for word in _POLICY})
     _require(cls.__name__, keywords, "stream", "subjects")
     return ClassOptions(**keywords)
 

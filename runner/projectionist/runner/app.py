@@ -1,4 +1,4 @@
-"""App: the projections, reactors and providers of one deployment."""
+"""App: the projections, reactors, streams and providers of one deployment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import settings as found_settings
 from projectionist.projections.compiled.definition import Definition, check_distinct, definition
+from projectionist.projections.event import Event, type_of
+from projectionist.projections.stream import Stream, check_streams
 from projectionist.runner.wait.read_row import read_row
 from projectionist.runner.wait.waiter import Waiter
 
@@ -21,7 +23,7 @@ ProviderFactory = Callable[..., Any]
 
 
 class AppError(ProjectionistError):
-    """The app has no consumer of this name."""
+    """The app has no such consumer or stream, or was asked for what is not clear."""
 
 
 class App:
@@ -31,6 +33,7 @@ class App:
         self,
         *,
         projections: Iterable[type] = (),
+        streams: Iterable[Stream] = (),
         providers: Mapping[str, ProviderFactory] | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -38,6 +41,7 @@ class App:
         self.definitions: tuple[Definition, ...] = tuple(definition(cls) for cls in projections)
         self.providers = dict(providers or {})
         check_distinct(self.definitions)
+        self.streams = check_streams(streams)
         self._settings = settings
         self._waiter: Waiter | None = None
 
@@ -52,6 +56,18 @@ class App:
     def chosen(self, names: Sequence[str]) -> tuple[Definition, ...]:
         """These consumers, or all when none is named."""
         return tuple(self.definition(name) for name in names) or self.definitions
+
+    def stream_of(self, event: type[Event]) -> Stream:
+        """The stream that events of this class are published to."""
+        kind = type_of(event)
+        for stream in self.streams:
+            if any(type_of(one) == kind for one in stream.events):
+                return stream
+        known = ", ".join(one.name for one in self.streams) or "none"
+        raise AppError(
+            f"no stream of this app has events of type {kind!r}",
+            remedy=f"Declare it: Stream(…, events=[{event.__name__}]). Streams of this app: {known}",
+        )
 
     async def wait_for(
         self,

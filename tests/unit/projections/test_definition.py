@@ -537,7 +537,7 @@ def test_what_needs_a_row_is_refused_where_there_is_none(mark: Any) -> None:
         ({"subjects": None}, "Made lacks subjects="),
         ({"table": None, "key": None}, "Made lacks table=, key="),
         ({"stream": "a.b"}, "is no stream's name"),
-        ({"subjects": "s.{id}"}, "subjects="),
+        ({"subjects": "s.{order}"}, "subjects="),
         ({"sequence": "sorted"}, "sequence='sorted'. Write one of"),
         ({"effects": "later"}, "effects='later'"),
         ({"baseline": 0}, 'Write "first", "any" or a version from 1'),

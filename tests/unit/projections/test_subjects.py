@@ -89,7 +89,17 @@ def test_a_subject_of_several_patterns_covers_them_all() -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["", "a..b", "order-{aggregate}", "{id}", "{aggregate", "a b", "a.>.b", "a*", "{aggregate}.{aggregate}"],
+    [
+        "",
+        "a..b",
+        "order-{aggregate}",
+        "{order}",
+        "{aggregate",
+        "a b",
+        "a.>.b",
+        "a*",
+        "{aggregate}.{aggregate}",
+    ],
 )
 def test_a_pattern_that_means_nothing_is_refused(pattern: str) -> None:
     with pytest.raises(DefinitionError, match="subjects="):

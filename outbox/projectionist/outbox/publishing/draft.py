@@ -40,7 +40,7 @@ class TypedEvent(Protocol):
 
 
 class Producer:
-    """Drafts the events of one producer, named by `source`; `subject` is a pattern like `shop.order.{aggregate}`."""
+    """Drafts the events of one producer, named by `source`; `subject` is a pattern like `shop.order.{id}`."""
 
     def __init__(self, *, source: str, subject: str) -> None:
         if not source:
@@ -96,7 +96,7 @@ class Producer:
         return Draft(subject, headers, data)
 
     def _subject(self, aggregate_type: str, aggregate: str) -> str:
-        values = {"{aggregate}": aggregate, "{type}": aggregate_type}
+        values = {"{id}": aggregate, "{aggregate}": aggregate, "{type}": aggregate_type}
         words = [
             subject_tokens.encoded(values[word]) if word in values else word
             for word in self._pattern.split(".")
@@ -104,7 +104,7 @@ class Producer:
         if not all(words) or {"*", ">"} & set(words):
             raise PublishError(
                 f"{self._pattern} gives no subject for aggregate {aggregate_type!r}, {aggregate!r}",
-                remedy="Name every token: literals, {aggregate} and {type}",
+                remedy="Name every token: literals, {id} and {type}",
             )
         subject = ".".join(words)
         _check("subject", subject, TEXT_BYTES)

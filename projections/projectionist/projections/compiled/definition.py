@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked
+from projectionist.core.nats.subject_tokens import is_stream_name
 from projectionist.outbox.intents.intent import Intent, options_of
 from projectionist.projections import event as events
 from projectionist.projections.annotations import mentioned_intents
@@ -213,7 +214,7 @@ def _check_policy(cls: type, policy: ClassOptions) -> None:
         )
     if isinstance(policy.formerly, str):
         raise DefinitionError(f"{cls.__name__}: formerly is a text", remedy='Write formerly=("OldName",)')
-    if not policy.stream or re.search(r"[.*>\\/\s]", policy.stream):
+    if not is_stream_name(policy.stream):
         raise DefinitionError(
             f"{cls.__name__}: stream={policy.stream!r} is no stream's name", remedy='Write stream="SHOP"'
         )

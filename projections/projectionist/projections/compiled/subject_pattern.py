@@ -9,15 +9,18 @@ from projectionist.core.errors import DefinitionError
 from projectionist.core.nats.subject_tokens import decoded, encoded
 
 AGGREGATE = "{aggregate}"
+ID = "{id}"
+"""The same token, in the word of `type/id`: kept as AGGREGATE, so that a class may change from one to the other."""
 TYPE = "{type}"
 
 
 class SubjectPattern:
-    """One pattern such as `shop.order.{aggregate}`: braces name the aggregate's token."""
+    """One pattern such as `shop.order.{id}`: braces name the tokens of the aggregate's id and type."""
 
     __slots__ = ("_aggregate", "_match", "_tokens", "_type", "filter", "text")
 
     def __init__(self, text: str) -> None:
+        text = ".".join(AGGREGATE if token == ID else token for token in text.split("."))
         _check(text)
         self.text = text
         self._tokens = text.split(".")
@@ -72,7 +75,7 @@ class Subjects:
     def __init__(self, patterns: Iterable[str]) -> None:
         self.patterns = tuple(SubjectPattern(text) for text in patterns)
         if not self.patterns:
-            raise DefinitionError("subjects= is empty", remedy='Write subjects="shop.order.{aggregate}"')
+            raise DefinitionError("subjects= is empty", remedy='Write subjects="shop.order.{id}"')
         self.match = self.patterns[0].match if len(self.patterns) == 1 else self._first_match
         """As `SubjectPattern.match`, of the first pattern that matches."""
         self.filter = _covering([pattern.filter.split(".") for pattern in self.patterns])
@@ -129,7 +132,7 @@ def _check(text: str) -> None:
         if not whole and (not word or re.search(r"[\s{}*>]", word)):
             raise DefinitionError(
                 f"subjects={text!r} has the token {word!r}",
-                remedy="A token is a literal, *, {aggregate}, {type} or a last >: shop.order.{aggregate}",
+                remedy="A token is a literal, *, {id}, {type} or a last >: shop.order.{id}",
             )
     for name in (AGGREGATE, TYPE):
         if tokens.count(name) > 1:

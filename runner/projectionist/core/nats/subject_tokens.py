@@ -1,10 +1,14 @@
-"""Text as one token of a NATS subject, and back."""
+"""Text as one token of a NATS subject, and back; and what may be a stream's name."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import unquote
 
+from projectionist.core.printable_text import is_printable
+
+NAME_BYTES = 255
+"""The longest name of a stream that NATS takes."""
 _UNSAFE = re.compile(r"[\s\x00-\x20\x7f.*>%]")
 
 
@@ -16,3 +20,9 @@ def encoded(text: str) -> str:
 def decoded(token: str) -> str:
     """Undo `encoded`; UnicodeDecodeError where the escapes are not UTF-8."""
     return unquote(token, errors="strict") if "%" in token else token
+
+
+def is_stream_name(name: object) -> bool:
+    """Return whether NATS takes it: it becomes a token of subjects, and a folder."""
+    fits = isinstance(name, str) and bool(name) and is_printable(name, NAME_BYTES)
+    return fits and re.search(r"[.*>\\/\s]", str(name)) is None
