@@ -22,7 +22,7 @@ PATIENCE = "60s"
 
 
 async def plan(connection: Connection, schema: str) -> list[Migration]:
-    """The migrations `migrate` would apply now, in order; writes nothing.
+    """Return the migrations `migrate` would apply now, in order; writes nothing.
 
     Raises MigrationError where the database is newer than this code or a released migration was edited.
     """

@@ -41,7 +41,7 @@ class AppliedMigration(msgspec.Struct, frozen=True):
 
 
 def released(schema: str) -> list[Migration]:
-    """Every migration of this code, in order, written for `schema`."""
+    """Return every migration of this code, in order, written for `schema`."""
     name = quoted(schema, what="schema")
     found = []
     for entry in files(PACKAGE).joinpath("sql").iterdir():

@@ -14,7 +14,7 @@ CORRELATION = "inbox_correlation"
 
 
 async def pending(connection: Connection, schema: str, *, correlation: bool) -> list[str]:
-    """The statements that bring the schema, whose migrations are applied, to what is wanted."""
+    """Return the statements that bring the schema, whose migrations are applied, to what is wanted."""
     sql = Statements("projectionist.migrations", schema)
     valid: bool | None = await connection.fetchval(sql["has_index"], schema, CORRELATION)
     if valid is correlation or (valid is None and not correlation):

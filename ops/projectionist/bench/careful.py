@@ -32,7 +32,7 @@ class CarefulHandler:
         self._change = f"update {orders} set total_cents = $2, changes = changes + 1 where order_id = $1"
 
     async def settle(self, event: plain.PlainRead) -> None:
-        """One event, one transaction."""
+        """Settle one event in one transaction."""
         run, number = self._connection.execute, self._number
         async with self._connection.transaction():
             claimed = await run(

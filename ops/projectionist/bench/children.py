@@ -46,12 +46,12 @@ class Child:
 
     @property
     def cpu_s(self) -> float:
-        """Processor time of the whole process, its start included."""
+        """Return processor time of the whole process, its start included."""
         return self._used.ru_utime + self._used.ru_stime if self._used else 0
 
     @property
     def rss_mb(self) -> float:
-        """Its memory at its largest."""
+        """Return its memory at its largest."""
         unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
         return self._used.ru_maxrss / unit if self._used else 0
 
@@ -84,7 +84,7 @@ class Child:
         return self._used is not None
 
     def said(self) -> str:
-        """The end of what it has written."""
+        """Return the end of what it has written."""
         self._said.seek(0)
         return self._said.read()[-_SAID_BYTES:].decode("utf-8", "replace").strip()
 
@@ -97,7 +97,7 @@ async def running(
     extra: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> AsyncIterator[Child]:
-    """`python ARGUMENTS` in the scene, away from the settings of where we are; ended at the end of the block.
+    """Run `python ARGUMENTS` in the scene, away from the settings of where we are, until the end of the block.
     `extra` is added to its environment, `name` is what it is called where it fails: else its last argument."""
     with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(  # noqa: S603, ASYNC220  our own modules; it takes milliseconds

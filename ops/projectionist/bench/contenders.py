@@ -55,7 +55,7 @@ _PURGING = {
 
 
 def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, str]]:
-    """Those that can take part, and why others cannot."""
+    """Return those that can take part, and why others cannot."""
     part = {
         "product": Contender(title="product, every guarantee on, no tracing", arguments=PRODUCT),
         "twin": Contender(title="live twin: the same statements, no guards", arguments=_module("twin")),
@@ -93,7 +93,7 @@ def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, s
 
 
 def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
-    """The product under what else users ask of it; `plain` is the product as it is, on as many events.
+    """Return the product under what else users ask of it; `plain` is the product as it is, on as many events.
 
     Traces and metrics go to `collector`; by default there is none.
     """
@@ -129,7 +129,7 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
 
 
 def tracing(collector: str) -> dict[str, Contender]:
-    """The product on events that bear a trace context: where nobody listens, and where `collector` does."""
+    """Return the product on events that bear a trace context: where nobody listens, and where `collector` does."""
     told = _telling(collector)
     return {
         "contexts": Contender(

@@ -18,7 +18,7 @@ class Curve(NamedTuple):
 
 
 def svg(curves: Sequence[Curve], unit: str) -> str:
-    """The picture; every value axis begins at zero."""
+    """Return the picture; every value axis begins at zero."""
     panels = "\n".join(_panel(curve, unit, at) for at, curve in enumerate(curves))
     width, height = len(curves) * (WIDTH + GAP) + GAP, HEIGHT + 2 * GAP
     return (

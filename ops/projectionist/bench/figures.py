@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def costs_of(costs: Sequence[Cost], what: str = "events") -> dict[str, Any]:
-    """The rate, the processor time of everyone involved, WAL and memory; null where it is not known."""
+    """Return the rate, the processor time of everyone involved, WAL and memory; null where it is not known."""
     used = [cost.used for cost in costs]
     return {
         f"{what}_per_s": round(median(cost.rate for cost in costs), 1),
@@ -52,15 +52,15 @@ def used(costs: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def ratio(values: Sequence[float]) -> float | None:
-    """The median; null where there is none."""
+    """Return the median; null where there is none."""
     return round(median(values), 3) if values else None
 
 
 def spread(values: Sequence[float]) -> list[float]:
-    """The least and the most."""
+    """Return the least and the most."""
     return [round(min(values), 3), round(max(values), 3)] if values else []
 
 
 def shown(value: float | None, digits: int = 1) -> str:
-    """A figure in a table; empty where it is not known."""
+    """Return a figure in a table; empty where it is not known."""
     return "" if value is None else f"{value:,.{digits}f}"

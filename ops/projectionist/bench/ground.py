@@ -69,8 +69,8 @@ class Ground:
     async def scene(
         self, *, app: str = "plain", past: int = 0, random_ids: bool = False
     ) -> AsyncIterator[Scene]:
-        """A fresh schema with the app's consumers registered and their tables made; `past` events fill the inbox of
-        the first beforehand."""
+        """Yield a fresh schema with the app's consumers registered and their tables made; `past` events fill the inbox
+        of the first beforehand."""
         scene = Scene(self.stream, f"bench_{token_hex(4)}")
         try:
             await finished(self.settings, scene, ("-m", "projectionist.bench.prepare", app))
@@ -102,7 +102,7 @@ class Ground:
 
 @asynccontextmanager
 async def ground(settings: Settings, embedded: Embedded | None = None) -> AsyncIterator[Ground]:
-    """Connections to both servers and an empty stream. What servers use is known of `embedded` ones."""
+    """Yield connections to both servers and an empty stream. What servers use is known of `embedded` ones."""
     connection = await db.connect(settings.postgres, application_name=OURS)
     try:
         await connection.execute("set statement_timeout = 0")  # filling an inbox takes its time
@@ -124,7 +124,7 @@ async def ground(settings: Settings, embedded: Embedded | None = None) -> AsyncI
 
 @contextmanager
 def servers(*, sync_always: bool) -> Iterator[tuple[Settings, Embedded | None]]:
-    """The servers that the settings name, or a pair of this benchmark alone, which comes second."""
+    """Yield the servers that the settings name, or a pair of this benchmark alone, which comes second."""
     file = project_servers.find(Path.cwd(), FILE).parent / FILE
     found = load_settings(file if file.is_file() else None)
     if bool(found.postgres.url) != bool(found.nats.url):

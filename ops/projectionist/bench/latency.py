@@ -64,7 +64,7 @@ class Watch:
         self.taken: list[float] = []
 
     def seen(self, name: str) -> None:
-        """An event has arrived."""
+        """Note that an event has arrived."""
         if (begun := self.waiting.pop(name, None)) is not None:
             self.taken.append((time.perf_counter() - begun) * 1000)
 
@@ -204,7 +204,7 @@ def figures(taken: Sequence[float]) -> dict[str, float]:
 
 
 def document(measured: LatencyResult) -> dict[str, Any]:
-    """Everything, for programs: `latency.visible_ms.{rate}.{p50,p90,p99,p999}`."""
+    """Return everything, for programs: `latency.visible_ms.{rate}.{p50,p90,p99,p999}`."""
     found: dict[str, Any] = {
         name: {str(rate): shares for rate, shares in rates.items()} for name, rates in measured.found.items()
     }
@@ -212,7 +212,7 @@ def document(measured: LatencyResult) -> dict[str, Any]:
 
 
 def text(measured: LatencyResult) -> str:
-    """Everything, for people."""
+    """Return everything, for people."""
     lines: list[tuple[str, ...]] = [("events/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "watched", "")]
     for name, rates in measured.found.items():
         for rate, shares in rates.items():

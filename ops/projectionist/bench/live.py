@@ -39,7 +39,7 @@ class Rounds(msgspec.Struct, frozen=True):
     costs: dict[str, list[Cost]]
 
     def ratios(self, name: str, other: str) -> list[float]:
-        """The rate of one by that of another in the same round; empty where one of them did not take part."""
+        """Return the rate of one by that of another in the same round; empty where one of them did not take part."""
         pairs = zip(self.costs.get(name, ()), self.costs.get(other, ()), strict=False)
         return [one.rate / two.rate for one, two in pairs]
 
@@ -100,7 +100,7 @@ async def _placed(
     servers: tuple[Settings, Embedded | None],
     tell: Tell,
 ) -> dict[str, Placed]:
-    """Each with the stream it needs, which it shares with those that need the same."""
+    """Return each with the stream it needs, which it shares with those that need the same."""
     grounds: dict[Load, Ground] = {}
     placed = {}
     for name, one in part.items():
@@ -114,7 +114,7 @@ async def _placed(
 
 
 async def _rounds(part: dict[str, Placed], repeats: int, tell: Tell) -> Rounds:
-    """Each runs once a round, and another one begins each round."""
+    """Order the runs: each runs once a round, and another one begins each round."""
     rounds = Rounds({name: one.title for name, (_, _, one) in part.items()}, {name: [] for name in part})
     names = list(part)
     for number in range(repeats):
@@ -126,7 +126,7 @@ async def _rounds(part: dict[str, Placed], repeats: int, tell: Tell) -> Rounds:
 
 
 async def _counted(ground: Ground, load: Load, one: Contender) -> float | None:
-    """Statements for 1,000 events; None where the server does not tell."""
+    """Return how many statements ran for 1,000 events; None where the server does not tell."""
     some = min(load.messages, COUNTED)
     found: list[int] = []
     async with ground.scene() as scene, ground.meter.statements(found.append) as can:

@@ -55,7 +55,7 @@ class LoadMessage(NamedTuple):
 
 
 def messages(load: Load) -> Iterator[LoadMessage]:
-    """The messages in the order of the stream: the versions of every order from 1 on, other orders in between."""
+    """Yield the messages in the order of the stream: the versions of every order from 1 on, other orders in between."""
     if not load.duplicates and not load.gaps:
         yield from _in_order(load)
         return
@@ -79,7 +79,7 @@ def messages(load: Load) -> Iterator[LoadMessage]:
 
 
 def _every(share: float) -> int:
-    """Each how-manieth event is meant by a share of them."""
+    """Return each how-manieth event is meant by a share of them."""
     return round(1 / share) if share else sys.maxsize
 
 

@@ -53,7 +53,7 @@ class Meter:
         self._embedded = embedded
 
     async def read(self) -> Used:
-        """The totals now."""
+        """Return the totals now."""
         wal = await self._connection.fetchval("select pg_current_wal_lsn() - '0/0'::pg_lsn")
         if self._embedded is None or not _KNOWN:
             return Used(None, None, int(wal))
@@ -104,7 +104,7 @@ def _is_statement(line: bytes) -> bool:
 
 
 def _family_s(pid: int) -> float:
-    """Processor seconds of a process and of its children, those that have ended too."""
+    """Return processor seconds of a process and of its children, those that have ended too."""
     own, ended, _ = _times(pid)
     total = own + ended
     for entry in _PROC.iterdir():
@@ -115,7 +115,7 @@ def _family_s(pid: int) -> float:
 
 
 def _times(pid: int) -> tuple[int, int, int]:
-    """Ticks of the process, ticks of its ended children, its parent."""
+    """Return ticks of the process, ticks of its ended children, its parent."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:  # it has gone

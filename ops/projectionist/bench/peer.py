@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read(message: NatsMessage) -> plain.PlainRead:
-    """The same as `plain.read`, from what FastStream hands over."""
+    """Return the same as `plain.read`, from what FastStream hands over."""
     headers, raw = message.headers, message.raw_message
     assert not isinstance(raw, list)
     return plain.PlainRead(

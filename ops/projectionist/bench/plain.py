@@ -50,13 +50,13 @@ def read(arrival: Arrival) -> PlainRead:
 
 
 def hashed(event: PlainRead) -> bytes:
-    """The hash the inbox keeps, over the same bytes as the product's."""
+    """Return the hash the inbox keeps, over the same bytes as the product's."""
     named = f"{len(event.kind)}:{event.kind}1:{len(event.aggregate)}:{event.aggregate}{event.version}:"
     return blake2b(named.encode() + event.data, digest_size=16).digest()
 
 
 async def source(settings: Settings) -> JetStreamSource:
-    """The product's own source, on a durable of the name the product would give it."""
+    """Return the product's own source, on a durable of the name the product would give it."""
     client = await connections.connect(settings.nats, name="bench")
     return JetStreamSource(
         client,

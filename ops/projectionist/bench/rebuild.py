@@ -63,7 +63,7 @@ class RebuildResult(msgspec.Struct):
     """Live throughput while a read model is rebuilt, by that without, in each round."""
 
     def ratios(self, name: str) -> list[float]:
-        """The product's rate by that of another in the same round."""
+        """Return the product's rate by that of another in the same round."""
         pairs = zip(self.costs["rebuild"], self.costs[name], strict=False)
         return [product.rate / other.rate for product, other in pairs]
 
@@ -146,12 +146,12 @@ async def _built(ground: Ground, scene: Scene, module: str, *arguments: str) -> 
 
 
 def _document(text: str) -> str:
-    """The JSON document at the beginning of a text that goes on with log lines."""
+    """Return the JSON document at the beginning of a text that goes on with log lines."""
     return text[: f"{text}\n".index("\n}\n") + 2]
 
 
 def document(measured: RebuildResult) -> dict[str, Any]:
-    """Everything, for programs: `rebuild.ratio_drain`, `rebuild.ratio_twin`, and what each cost."""
+    """Return everything, for programs: `rebuild.ratio_drain`, `rebuild.ratio_twin`, and what each cost."""
     found: dict[str, Any] = {}
     for name in ("drain", "twin", "eventsourcing"):
         ratios = measured.ratios(name)
@@ -163,7 +163,7 @@ def document(measured: RebuildResult) -> dict[str, Any]:
 
 
 def text(measured: RebuildResult, load: Load) -> str:
-    """Everything, for people."""
+    """Return everything, for people."""
     above, below = USED
     lines = [("ratio", "events/s", *above, "RSS MB", ""), ("", "", *below, "", "")]
     for name, title in TITLES.items():

@@ -36,7 +36,7 @@ class PeerOrder(Aggregate):
 
     @event("Changed")
     def change(self, total_cents: int) -> None:
-        """Another total."""
+        """Change the total."""
         self.total_cents = total_cents
 
 
@@ -57,7 +57,7 @@ class PeerView(PostgresTrackingRecorder):
         )
 
     def write(self, statement: SQL, values: tuple[object, ...], tracking: Tracking) -> None:
-        """One event, one transaction."""
+        """Write one event in one transaction."""
         with self.datastore.transaction(commit=True) as cursor:
             self._insert_tracking(cursor, tracking)
             cursor.execute(statement, values)

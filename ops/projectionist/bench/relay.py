@@ -60,7 +60,7 @@ class RelayResult(msgspec.Struct, frozen=True):
     skipped: dict[str, str]
 
     def ratios(self, name: str) -> list[float]:
-        """The product's rate by that of another in the same round."""
+        """Return the product's rate by that of another in the same round."""
         pairs = zip(self.costs["product"], self.costs.get(name, ()), strict=False)
         return [product.rate / other.rate for product, other in pairs]
 
@@ -80,7 +80,7 @@ async def relay(ground: Ground, backlog: Backlog, repeats: int, tell: Callable[[
 
 
 def document(measured: RelayResult) -> dict[str, Any]:
-    """Everything, for programs: `relay.ratio_NAME`, and what each contender cost."""
+    """Return everything, for programs: `relay.ratio_NAME`, and what each contender cost."""
     found: dict[str, Any] = {}
     for name in TITLES:
         if name != "product":
@@ -92,7 +92,7 @@ def document(measured: RelayResult) -> dict[str, Any]:
 
 
 def text(measured: RelayResult, backlog: Backlog) -> str:
-    """Everything, for people."""
+    """Return everything, for people."""
     above, below = USED
     lines = [("ratio", "spread", "intents/s", *above, "RSS MB", ""), ("", "", "", *below, "", "")]
     for name, costs in measured.costs.items():
@@ -139,7 +139,7 @@ async def _scene(ground: Ground) -> AsyncIterator[Scene]:
 
 
 async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
-    """One that sends the intents of the table: measured by when they were settled, by the database's clock."""
+    """Run one that sends the intents of the table: measured by when they were settled, by the database's clock."""
     sql = Statements("projectionist.bench", scene.schema)
     intents = backlog.intents // HTTP_SHARE if name == "http" else backlog.intents
     sizes = max(intents, 1), backlog.aggregates, backlog.payload
@@ -160,7 +160,7 @@ async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
 
 
 async def _peer(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
-    """The peer, which measures itself: its jobs alone, not their writing."""
+    """Run the peer, which measures itself: its jobs alone, not their writing."""
     await ground.settle_down()
     found: list[Used] = []
     async with (

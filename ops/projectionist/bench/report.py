@@ -27,7 +27,7 @@ TRACED = "What telemetry costs. ratio: the events/s of the line by those of the 
 
 
 def document(measured: Live) -> dict[str, Any]:
-    """Everything, for programs: `live.ratio_NAME`, and what each contender cost."""
+    """Return everything, for programs: `live.ratio_NAME`, and what each contender cost."""
     rounds = measured.rounds
     others = [name for name in rounds.costs if name != "product"] + list(measured.skipped)
     live: dict[str, Any] = {}
@@ -45,7 +45,7 @@ def document(measured: Live) -> dict[str, Any]:
 
 
 def _by(rounds: Rounds, base: str) -> dict[str, Any]:
-    """Each of them by the one they are compared with."""
+    """Return each of them by the one they are compared with."""
     return {
         name: {f"of_{base}": ratio(ratios), f"of_{base}_spread": spread(ratios)} | costs_of(costs)
         for name, costs in rounds.costs.items()
@@ -54,7 +54,7 @@ def _by(rounds: Rounds, base: str) -> dict[str, Any]:
 
 
 def _costs_of_tracing(rounds: Rounds) -> dict[str, Any]:
-    """The share of the rate that is lost, by the same events where nobody listens."""
+    """Return the share of the rate that is lost, by the same events where nobody listens."""
     costs: dict[str, Any] = {}
     for key, name in (("cost_tracing_unsampled", "unsampled"), ("cost_tracing_1pct", "sampled")):
         lost = [1 - left for left in rounds.ratios(name, "contexts")]
@@ -63,7 +63,7 @@ def _costs_of_tracing(rounds: Rounds) -> dict[str, Any]:
 
 
 def text(measured: Live, load: Load) -> str:
-    """Everything, for people."""
+    """Return everything, for people."""
     lone, rounds = measured.lone, measured.rounds
     statements = ", ".join(f"{name} {count:,.0f}" for name, count in measured.statements.items())
     return "\n".join(

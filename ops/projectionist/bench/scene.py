@@ -31,12 +31,12 @@ class Scene(msgspec.Struct, frozen=True):
 
     @property
     def durable(self) -> str:
-        """That of the first."""
+        """Return that of the first."""
         return self.durables[0]
 
 
 def told() -> Scene:
-    """The scene of this process; a nameless one where there is none, so that every module can be imported."""
+    """Return the scene of this process; a nameless one where there is none, so that every module can be imported."""
     return msgspec.json.decode(os.environ.get(VARIABLE, "{}"), type=Scene)
 
 

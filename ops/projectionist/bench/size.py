@@ -39,7 +39,7 @@ class Point(msgspec.Struct, frozen=True):
 async def size(
     settings: Settings, embedded: Embedded | None, load: Load, inbox: int, repeats: int, tell: Tell
 ) -> dict[str, dict[int, list[float]]]:
-    """Events a second at every size, by what grows; an empty inbox is measured in turn with full ones."""
+    """Return events a second at every size, by what grows; an empty inbox is measured in turn with full ones."""
     found: dict[str, dict[int, list[float]]] = {}
     for name, points in _plan(load, inbox).items():
         rates = found[name] = {point.at: [] for point in points}
@@ -76,7 +76,8 @@ def _plan(load: Load, inbox: int) -> dict[str, list[Point]]:
 
 
 def document(found: dict[str, dict[int, list[float]]]) -> dict[str, Any]:
-    """Everything, for programs; `size.inbox_10m_ratio` is the fullest inbox by the empty one, in the same round."""
+    """Return everything, for programs; `size.inbox_10m_ratio` is the fullest inbox by the empty one, in the same
+    round."""
     curves: dict[str, Any] = {
         name: {str(at): round(median(values), 1) for at, values in rates.items()}
         for name, rates in found.items()
@@ -87,7 +88,7 @@ def document(found: dict[str, dict[int, list[float]]]) -> dict[str, Any]:
 
 
 def text(found: dict[str, dict[int, list[float]]]) -> str:
-    """Everything, for people."""
+    """Return everything, for people."""
     lines = [("what grows", "to", "events/s", "spread")]
     for name, rates in found.items():
         for at, values in rates.items():
@@ -97,7 +98,7 @@ def text(found: dict[str, dict[int, list[float]]]) -> str:
 
 
 def plot(found: dict[str, dict[int, list[float]]]) -> str:
-    """The curves as an SVG picture."""
+    """Return the curves as an SVG picture."""
     return svg(
         [
             Curve(name.replace("_", " "), [(at, median(values)) for at, values in rates.items()])

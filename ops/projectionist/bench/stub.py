@@ -13,7 +13,7 @@ _YES = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11
 
 @asynccontextmanager
 async def stub() -> AsyncIterator[str]:
-    """The URL of the server, which listens inside the block."""
+    """Yield the URL of the server, which listens inside the block."""
     server = await asyncio.start_server(_serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

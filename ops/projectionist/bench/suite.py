@@ -30,7 +30,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     variants: bool = False
 
     def load(self, events: int, aggregates: int) -> Load:
-        """The load, with these sizes where nothing else was asked for."""
+        """Return the load, with these sizes where nothing else was asked for."""
         return Load(
             events=self.events or events,
             aggregates=self.aggregates or aggregates,

@@ -42,7 +42,7 @@ class Cost(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Events a second."""
+        """Return events a second."""
         return self.events / self.seconds
 
 
@@ -129,13 +129,13 @@ async def _settled(ground: Ground, child: Child, scene: Scene) -> float:
 
 
 def _acked(durable: _Durable, stored: int) -> int:
-    """A durable that was made this moment says that nothing is pending, before it has looked."""
+    """Return what is acked: a durable that was made this moment says that nothing is pending, before it has looked."""
     began = durable.ack_floor.last_active is not None or durable.num_pending or durable.num_ack_pending
     return stored - durable.num_pending - durable.num_ack_pending if began else 0
 
 
 async def _durable(stream: str, name: str, client: Client) -> _Durable | None:
-    """The durable as the broker describes it; None before there is one."""
+    """Return the durable as the broker describes it; None before there is one."""
     try:
         answer = (await client.request(f"$JS.API.CONSUMER.INFO.{stream}.{name}", timeout=5)).data
     except NatsError as error:

@@ -44,7 +44,7 @@ class Twin:
         self._batches = itertools.count(1)
 
     async def settle(self, events: list[PlainRead]) -> None:
-        """One batch, one transaction. The numbers are those of the product's own transaction."""
+        """Settle one batch in one transaction. The numbers are those of the product's own transaction."""
         run, sql, number = self._connection.execute, self._sql, self._number
         events.sort(key=lambda event: (event.source, event.id))
         aggregates = sorted({event.aggregate for event in events})

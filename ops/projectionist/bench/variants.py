@@ -30,7 +30,7 @@ class BenchSpend(
 
 
 def _spend(number: int) -> type[Projection]:
-    """Another consumer of the same kind."""
+    """Return another consumer of the same kind."""
 
     class More(
         BenchSpend,

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def found() -> Iterator[tuple[str, Command]]:
-    """The commands by name: the modules of the `commands` package, in alphabetical order."""
+    """Yield the commands by name: the modules of the `commands` package, in alphabetical order."""
     for module in pkgutil.iter_modules(commands.__path__):
         name = module.name.replace("_", "-")
         yield name, cast(Command, import_module(f"{commands.__name__}.{module.name}"))
@@ -115,7 +115,7 @@ def _add(subparsers: argparse._SubParsersAction[_CommandParser], name: str, comm
 
 
 def _add_quiet(parser: argparse.ArgumentParser) -> None:
-    """Both before and behind the command; without a default, which would undo what stood before it."""
+    """Add the option both before and behind the command; without a default, which would undo what stood before it."""
     parser.add_argument(
         "-q",
         "--quiet",

@@ -41,23 +41,23 @@ class World:
     """Where it goes; empty: the provider's own name."""
 
     async def executions(self, key: str) -> int:
-        """How often the outside has executed this key. Every world has to know."""
+        """Return how often the outside has executed this key. Every world has to know."""
         raise NotImplementedError
 
     async def frozen_parts(self, key: str) -> list[bytes]:
-        """What arrived for this key, attempt by attempt, without what the profile calls volatile."""
+        """Return what arrived for this key, attempt by attempt, without what the profile calls volatile."""
         _skip("this world does not show what arrived")
 
     async def lose_the_next_answer(self) -> None:
-        """The next request is executed, and its answer never arrives."""
+        """Execute the next request, and never let its answer arrive."""
         _skip("this world loses no answers")
 
     async def refuse_the_next(self) -> None:
-        """The next request is refused for good, and not executed."""
+        """Refuse the next request for good, and do not execute it."""
         _skip("this world refuses nothing")
 
     async def go_away(self) -> None:
-        """From now on nobody can be reached."""
+        """Let no request reach the outside from now on."""
         _skip("this world is always there")
 
 
@@ -65,7 +65,7 @@ class ProviderContract:
     """The rules a relay relies on. Subclass it in a test module and give it a `world`."""
 
     def world(self) -> AbstractAsyncContextManager[World]:
-        """A fresh outside and an opened provider, for one test."""
+        """Make a fresh outside and an opened provider, for one test."""
         raise NotImplementedError
 
     def test_one_send_is_executed_once_and_reported_as_sent(self) -> None:

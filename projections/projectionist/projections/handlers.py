@@ -200,4 +200,4 @@ def _check_rowless(cls: type, name: str, mark: On, *, is_async: bool) -> None:
 
 
 def _no_row(aggregate_id: str | None, event: Event) -> None:
-    """Reactors and SqlProjections have no row to find."""
+    """Refuse what finds a row: reactors and SqlProjections have none to find."""

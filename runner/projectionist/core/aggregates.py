@@ -10,7 +10,7 @@ class AggregateError(ProjectionistError, ValueError):
 
 
 def parted(aggregate: str) -> tuple[str, str]:
-    """Type and id of an aggregate that is written `type/id`. The type is empty only where that is said: "/7"."""
+    """Return type and id of an aggregate that is written `type/id`. The type is empty only where that is said: "/7"."""
     kind, slash, identity = aggregate.partition("/")
     if not slash:
         raise AggregateError(

@@ -78,7 +78,7 @@ def admit(circuit: Circuit, policy: BreakerPolicy, now: float) -> tuple[Admissio
 
 
 def record(circuit: Circuit, policy: BreakerPolicy, now: float, *, epoch: int, ok: bool) -> Circuit:
-    """The circuit after one result of a try admitted in `epoch`. Results of older epochs change nothing: what
+    """Return the circuit after one result of a try admitted in `epoch`. Results of older epochs change nothing: what
     was started before the pause says nothing about now."""
     if epoch != circuit.epoch or circuit.state is State.OPEN:
         return circuit

@@ -20,7 +20,7 @@ class Other:
         self._heard = 0.0
 
     def gone_back(self, said: float, asked: float) -> float:
-        """By how many seconds it has gone back at least since it was last heard; 0 if it has not.
+        """Return by how many seconds it has gone back at least since it was last heard; 0 if it has not.
 
         `said`: what it says. `asked`: the moment of `now()` before it was asked.
         """

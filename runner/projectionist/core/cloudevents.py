@@ -50,7 +50,7 @@ class HeaderError(ProjectionistError, ValueError):
 
 
 def encode(value: str) -> str:
-    """`value` as CloudEvents writes it: space, quote, percent and all but printable ASCII escaped."""
+    """Return `value` as CloudEvents writes it: space, quote, percent and all but printable ASCII escaped."""
     if _PLAIN.fullmatch(value):
         return value
     try:
@@ -68,7 +68,7 @@ def decode(value: str) -> str:
 
 
 def timestamp(text: str) -> datetime:
-    """An RFC 3339 time; anything else, and a time without an offset, is a HeaderError."""
+    """Return an RFC 3339 time; anything else, and a time without an offset, is a HeaderError."""
     if _time(text):
         try:
             moment = datetime.fromisoformat(f"{text[:-1]}Z" if text[-1] == "z" else text)
@@ -81,12 +81,12 @@ def timestamp(text: str) -> datetime:
 
 
 def is_traceparent(text: str) -> bool:
-    """True if `text`, all of it, is a W3C trace parent to be continued; where it is not, a new trace begins."""
+    """Return whether `text`, all of it, is a W3C trace parent to be continued; where it is not, a new trace begins."""
     return _traceparent(text) is not None
 
 
 def trace_context(parent: str | None, state: str | None) -> tuple[str | None, str | None]:
-    """Parent and state as they may be stored and sent on, each None where it is malformed or was not there.
+    """Return parent and state as they may be stored and sent on, each None where it is malformed or was not there.
 
     Printable ASCII of at most 512 bytes each; a state without its parent means nothing.
     """
@@ -96,7 +96,7 @@ def trace_context(parent: str | None, state: str | None) -> tuple[str | None, st
 
 
 def compose(fields: dict[str, str | None]) -> dict[str, str]:
-    """CloudEvents headers for the fields that are there, by the words of `DEFAULTS`."""
+    """Return CloudEvents headers for the fields that are there, by the words of `DEFAULTS`."""
     headers = {SPECVERSION: "1.0"}
     for word, value in fields.items():
         if value is not None:

@@ -52,7 +52,7 @@ class Gate:
                     return
 
     def failed(self, error: BaseException) -> None:
-        """A try has failed, for a reason that the next one meets too."""
+        """Note that a try has failed, for a reason that the next one meets too."""
         if self._closed_at is None:
             self._closed_at, self._opened = clock.now(), anyio.Event()
             self._next_try = self._closed_at + self._pause()
@@ -60,7 +60,7 @@ class Gate:
             announce(f"{self._name}.ill")
 
     def record_success(self) -> None:
-        """A try got through to its end."""
+        """Note that a try got through to its end."""
         if self._closed_at is not None:
             log.info("%s again, after %.1f s", self._relief, clock.now() - self._closed_at)
             self._closed_at = None
@@ -68,7 +68,7 @@ class Gate:
             announce(f"{self._name}.well")
 
     def probe_now(self) -> None:
-        """Something has worked that proves too little: whoever is next may try at once."""
+        """Let the next caller try at once: something has worked, which proves too little."""
         if self.closed:
             self._next_try = clock.now()
             self._opened.set()
@@ -105,10 +105,10 @@ class Gate:
 
 
 def postgres_reach() -> Gate:
-    """The gate before connections to PostgreSQL."""
+    """Return the gate before connections to PostgreSQL."""
     return Gate("postgres.reach", "PostgreSQL cannot be reached", "PostgreSQL can be reached")
 
 
 def nats_reach() -> Gate:
-    """The gate before the connection to NATS."""
+    """Return the gate before the connection to NATS."""
     return Gate("nats.reach", "NATS cannot be reached", "NATS can be reached")

@@ -9,7 +9,7 @@ MOST_BYTES = 63
 
 
 def checked(name: str, *, what: str = "name", suffix: str = "") -> str:
-    """`name`, if it and the longest name derived from it by `suffix` are names PostgreSQL keeps whole."""
+    """Return `name` if it and the longest name derived from it by `suffix` are names PostgreSQL keeps whole."""
     size = len((name + suffix).encode())
     if not name or "\0" in name or not name.isprintable():
         raise IdentifierError(f"{what} {name!r} is empty or holds a character that cannot be printed")
@@ -23,5 +23,5 @@ def checked(name: str, *, what: str = "name", suffix: str = "") -> str:
 
 
 def quoted(name: str, *, what: str = "name") -> str:
-    """`name` as a quoted SQL identifier."""
+    """Return `name` as a quoted SQL identifier."""
     return '"' + checked(name, what=what).replace('"', '""') + '"'

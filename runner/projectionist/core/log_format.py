@@ -48,7 +48,7 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         line = super().format(record)
         found = {k: v for k, v in _facts(record).items() if k in ("message_id", "trace_id", "intent_key")}
         return line + "".join(f" {name}={value}" for name, value in found.items())
@@ -58,7 +58,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line, for programs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         shown: dict[str, Any] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname,

@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The value below which `share` of the ordered durations lie, in milliseconds; None without any."""
+    """Return the value below which `share` of the ordered durations lie, in milliseconds; None without any."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 if ordered else None

@@ -49,5 +49,6 @@ def join_first(names: Sequence[str], most: int = LISTED) -> str:
 
 
 def storable(text: str) -> str:
-    """`text` as PostgreSQL takes it, for people to read: what an exception or a broker says may hold anything."""
+    """Return `text` as PostgreSQL takes it, for people to read: what an exception or a broker says may hold
+    anything."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

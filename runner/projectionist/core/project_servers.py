@@ -24,7 +24,7 @@ class Server(msgspec.Struct, frozen=True):
 
 
 def find(start: Path, file: str) -> Path:
-    """The home for whoever works in `start`: beside the nearest settings `file` or home upwards, else there."""
+    """Return the home for whoever works in `start`: beside the nearest settings `file` or home upwards, else there."""
     start = start.resolve()
     for folder in (start, *start.parents):
         if (folder / file).is_file() or (folder / HOME).is_dir():
@@ -40,7 +40,7 @@ def note(home: Path, servers: Mapping[str, Server]) -> None:
 
 
 def running(home: Path) -> dict[str, str]:
-    """The URL of each that runs now, by its name."""
+    """Return the URL of each that runs now, by its name."""
     try:
         noted = msgspec.json.decode((home / _NOTE).read_bytes(), type=dict[str, Server])
     except (OSError, msgspec.DecodeError):
@@ -49,7 +49,7 @@ def running(home: Path) -> dict[str, str]:
 
 
 def runs(pid: int, mark: str) -> bool:
-    """True if `pid` lives and has the argument `mark`: a pid alone may have passed to a stranger."""
+    """Return whether `pid` lives and has the argument `mark`: a pid alone may have passed to a stranger."""
     if pid <= 0:
         return False
     if _PROC.exists():

@@ -35,7 +35,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def interval(policy: RetryPolicy, attempt: int) -> float:
-    """The longest wait after attempt number `attempt` (from 1), before jitter."""
+    """Return the longest wait after attempt number `attempt` (from 1), before jitter."""
     try:
         grown = policy.initial_s * policy.coefficient ** (attempt - 1)
     except OverflowError:
@@ -44,7 +44,7 @@ def interval(policy: RetryPolicy, attempt: int) -> float:
 
 
 def wait(policy: RetryPolicy, attempt: int, *, chance: float, asked_s: float | None = None) -> float:
-    """Seconds until the next try after attempt number `attempt`.
+    """Return the seconds until the next try after attempt number `attempt`.
 
     `chance` is a random number in [0, 1), drawn by the caller. Without `asked_s` the jitter is full: anything
     between nothing and the interval, so that what failed together does not return together. What the other
@@ -62,7 +62,7 @@ def exhausted(policy: RetryPolicy, attempt: int) -> bool:
 
 
 def retry_after(value: str, now: datetime) -> float | None:
-    """The seconds a Retry-After header asks for, as a number or as an HTTP date; None when it says neither.
+    """Return the seconds a Retry-After header asks for, as a number or as an HTTP date; None when it says neither.
 
     Never negative, never above a year; `now` is aware.
     """

@@ -24,7 +24,8 @@ class Stop:
 
     @asynccontextmanager
     async def heard(self, *, signals: bool, begun: Callable[[], object]) -> AsyncIterator[TaskGroup]:
-        """The length of the work. Without `signals` whoever cancels it waits until what has begun is settled."""
+        """Run the work inside until a signal comes. Without `signals` whoever cancels it waits until what has begun is
+        settled."""
         async with anyio.create_task_group() as tasks:
             with anyio.CancelScope(shield=not signals) as work:
                 tasks.start_soon(self._on_signal if signals else self._on_cancel, work, begun)

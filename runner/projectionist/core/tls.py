@@ -11,7 +11,7 @@ from projectionist.core.settings.settings import Encrypted
 
 
 def context(section: Encrypted, hosts: Iterable[str], *, name: str) -> ssl.SSLContext | None:
-    """The TLS context for a server of `[name]` at `hosts`, or None where the connection is to be plain.
+    """Return the TLS context for a server of `[name]` at `hosts`, or None where the connection is to be plain.
 
     `auto` checks certificate and host name of any host but this machine. An opportunistic upgrade, a default
     of drivers, protects against nobody who can answer in the server's place.

@@ -37,7 +37,7 @@ class App:
         providers: Mapping[str, ProviderFactory] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """`settings` is for `wait_for` and `read`; without, they read those that the processes read."""
+        """Take the parts; `settings` is for `wait_for` and `read`: without, they read those that the processes read."""
         self.definitions: tuple[Definition, ...] = tuple(definition(cls) for cls in projections)
         self.providers = dict(providers or {})
         check_distinct(self.definitions)
@@ -46,7 +46,7 @@ class App:
         self._waiter: Waiter | None = None
 
     def definition(self, name: str) -> Definition:
-        """The consumer registered as `name`, or by its class's name."""
+        """Return the consumer registered as `name`, or by its class's name."""
         for one in self.definitions:
             if name in {one.name, one.cls.__name__}:
                 return one
@@ -54,11 +54,11 @@ class App:
         raise AppError(f"this app has no consumer {name!r}", remedy=f"It has: {known}")
 
     def chosen(self, names: Sequence[str]) -> tuple[Definition, ...]:
-        """These consumers, or all when none is named."""
+        """Return these consumers, or all when none is named."""
         return tuple(self.definition(name) for name in names) or self.definitions
 
     def stream_of(self, event: type[Event]) -> Stream:
-        """The stream that events of this class are published to."""
+        """Return the stream that events of this class are published to."""
         kind = type_of(event)
         for stream in self.streams:
             if any(type_of(one) == kind for one in stream.events):

@@ -26,6 +26,15 @@ PARTS = ("runner", "projections", "outbox", "migrations", "ops")
 GLOSSARY = ROOT / "docs" / "glossary.md"
 VOCABULARY = Path(__file__).with_name("vocabulary.txt")
 OTHERS = {"template", "demo", "bench"}
+NO_VERBS = set(
+    re.findall(
+        r"\w+",
+        "a an the this that these those its it what whose which who whether where when why how one some another each "
+        "every all both everything something somebody nothing nobody none true false as so of for from in at on by "
+        "with without until while once before after around inside under never more now",
+    )
+)
+"""A docstring that begins with one of these says what a function is about, not what it does."""
 
 
 def words(name: str) -> list[str]:
@@ -147,6 +156,22 @@ def test_each_class_name_is_there_once() -> None:
                         found[node.name].add(str(file.relative_to(ROOT)))
 
     assert {name: sorted(files) for name, files in found.items() if len(files) > 1} == {}
+
+
+def test_the_docstring_of_a_function_begins_with_a_verb() -> None:
+    begun = {
+        f"{path}:{node.lineno} {node.name}": text.split()[0].rstrip(",.:;")
+        for path, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node))
+    }
+    assert len(begun) > 1000
+
+    assert {
+        place: word
+        for place, word in begun.items()
+        if word.lower() in NO_VERBS or not (word.isalpha() and word.istitle())
+    } == {}, "say first what the function does: Return, Write, Wait until, …"
 
 
 def test_each_room_says_what_it_owns_what_it_may_import_and_which_file_to_read_first() -> None:

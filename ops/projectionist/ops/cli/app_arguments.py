@@ -66,7 +66,7 @@ def declare_many(parser: argparse.ArgumentParser, one: str) -> None:
 
 
 def need_reason(args: argparse.Namespace, what: str) -> None:
-    """UsageError without a reason for what is recorded."""
+    """Raise UsageError without a reason for what is recorded."""
     if not (args.reason or "").strip():
         raise UsageError(f"{what} needs a reason", remedy='Say why: --reason "…"')
 
@@ -80,7 +80,7 @@ def _actor() -> str:
 
 
 def split(args: argparse.Namespace, default: str | None) -> tuple[str, list[str]]:
-    """APP and the names of a command's arguments: what holds a colon is the APP, which no name may hold."""
+    """Return APP and the names of a command's arguments: what holds a colon is the APP, which no name may hold."""
     words: Sequence[str] = [args.words] if isinstance(args.words, str) else args.words or ()
     apps = [word for word in words if ":" in word]
     if len(apps) > 1:
@@ -94,7 +94,7 @@ def split(args: argparse.Namespace, default: str | None) -> tuple[str, list[str]
 
 
 def load(app: str, kind: type[Kind]) -> Kind:
-    """The object of type `kind` that `module:attribute` names. The current folder is on the import path.
+    """Return the object of type `kind` that `module:attribute` names. The current folder is on the import path.
 
     What the module itself raises comes through as it is: its author needs the traceback.
     """
@@ -139,7 +139,7 @@ def declare_listen(parser: argparse.ArgumentParser) -> None:
 
 
 def listening(found: Settings, listen: str | None) -> Settings:
-    """The settings with the place that was named, if one was."""
+    """Return the settings with the place that was named, if one was."""
     if listen is None:
         return found
     from projectionist.core.settings.listen_address import address  # noqa: PLC0415  loaded where it is needed

@@ -46,7 +46,7 @@ class AtWork:
 
     @property
     def queries(self) -> Queries:
-        """The statements of rebuilding on the connection."""
+        """Return the statements of rebuilding on the connection."""
         return Queries(self.connection, self.settings.postgres.schema)
 
 
@@ -81,12 +81,12 @@ async def at_work(
 
 
 def _traces_alone(telemetry: Telemetry) -> Telemetry:
-    """A command is over before Prometheus could ask; to an endpoint its metrics go as well."""
+    """Export traces alone: a command is over before Prometheus could ask; to an endpoint its metrics go as well."""
     return msgspec.structs.replace(telemetry, exporter="none")
 
 
 def progress(name: str, limit: float | None, *, what: str | None = None) -> Progress:
-    """A bar on a terminal, log lines elsewhere; and metrics, if `what` is done is told by no builder's own."""
+    """Return a bar on a terminal, log lines elsewhere; and metrics, if `what` is done is told by no builder's own."""
     drawn = sys.stderr.isatty() and not is_quiet()
     told: Progress = ProgressBar(name, limit) if drawn else Logged(name, limit)
     if what is None:
@@ -115,20 +115,20 @@ class ProgressBar:
         self._open = False
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase begins; the line of the one before stays."""
+        """Begin a phase; the line of the one before stays."""
         self._end_line()
         self._at.begin(phase, total)
         self._draw()
 
     async def advance(self, done: int) -> None:
-        """So many more are done; waits where a rate is kept."""
+        """Note that so many more are done; wait where a rate is kept."""
         now = clock.now()
         await self._at.advance(done)
         if now - self._drawn > self.EVERY_S:
             self._draw()
 
     def say(self, text: str) -> None:
-        """Something worth a line."""
+        """Write a line."""
         self._end_line()
         note(f"{self._name}: {text}")
 

@@ -23,7 +23,7 @@ class Database(NamedTuple):
 
     @property
     def schema(self) -> str:
-        """The schema of our own tables."""
+        """Return the schema of our own tables."""
         return self.settings.postgres.schema
 
 

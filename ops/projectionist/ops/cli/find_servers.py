@@ -8,7 +8,7 @@ from projectionist.ops.cli.output import note
 
 
 def settings() -> Settings:
-    """As `projectionist.core.settings.settings.settings`.
+    """Return what `projectionist.core.settings.settings.settings` returns.
 
     Which servers it found is said in one line beside the result.
     """

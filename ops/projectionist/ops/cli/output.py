@@ -38,44 +38,44 @@ _hushed = False
 
 
 def hush(*, quiet: bool) -> None:
-    """From now on, whether nothing is told but results, warnings and errors."""
+    """Set whether from now on only results, warnings and errors are written."""
     global _hushed  # noqa: PLW0603  of the whole process, like the streams it is about
     _hushed = quiet
 
 
 def is_quiet() -> bool:
-    """Whether nothing is to be told but results, warnings and errors."""
+    """Return whether only results, warnings and errors are written."""
     return _hushed
 
 
 def log_level() -> int:
-    """From which level on log lines are written."""
+    """Return the lowest level at which log lines are written."""
     return logging.WARNING if _hushed else logging.INFO
 
 
 def say(text: str) -> None:
-    """A line for the reader of the result."""
+    """Write a line of the result."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
-    """A line beside the result that nobody has to read: progress, hints. Left out where it is to be quiet."""
+    """Write a line beside the result, such as progress or a hint; none where the command is quiet."""
     if not _hushed:
         warn(text)
 
 
 def warn(text: str) -> None:
-    """A line beside the result that is always told: errors, what was left undone."""
+    """Write a line beside the result even where the command is quiet: errors, what was left undone."""
     sys.stderr.write(text + "\n")
 
 
 def say_json(value: object) -> None:
-    """The result as one JSON document."""
+    """Write the result as one JSON document."""
     say(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
 def table(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as aligned columns."""
+    """Return rows as aligned columns."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in texts)
@@ -83,31 +83,31 @@ def table(rows: Iterable[Sequence[object]]) -> str:
 
 
 def lines(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
-    """These columns of rows as a table under their names; nothing for no rows."""
+    """Return these columns of rows as a table under their names; nothing for no rows."""
     if not rows:
         return ""
     return table([columns, *([cell(row[name]) for name in columns] for row in rows)])
 
 
 def shown(row: Mapping[str, object]) -> dict[str, object]:
-    """A row for people: of several consumers the first ones, and how many there are."""
+    """Return a row for people: of several consumers the first ones, and how many there are."""
     return {name: whom(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
 def whom(names: Sequence[str | None]) -> str:
-    """Names in few words."""
+    """Return names in few words."""
     return join_first([name or "-" for name in names], NAMED)
 
 
 def cell(value: object) -> str:
-    """A value for people."""
+    """Return a value for people."""
     if value is None:
         return "-"
     return value.isoformat(timespec="seconds") if isinstance(value, datetime) else str(value)
 
 
 def told(args: argparse.Namespace, document: Mapping[str, object], text: str) -> None:
-    """The result, as the caller wants it."""
+    """Write the result as JSON or as text, as the arguments say."""
     if args.json:
         say_json(document)
     else:
@@ -118,7 +118,7 @@ _CODES = {"good": "32", "bad": "31", "dim": "2"}
 
 
 def styled(text: str, style: str) -> str:
-    """`text` in one of the styles good, bad and dim, on a terminal whose user has not set NO_COLOR."""
+    """Return `text` in one of the styles good, bad and dim, on a terminal whose user has not set NO_COLOR."""
     if not text or not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m"

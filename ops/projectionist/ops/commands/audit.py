@@ -56,7 +56,7 @@ async def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 async def read(db: Database, *given: object) -> list[dict[str, Any]]:
-    """The acts that the filters choose: consumer, who, action, about, newer, limit."""
+    """Return the acts that the filters choose: consumer, who, action, about, newer, limit."""
     from projectionist.core.postgres.statements import Statements
 
     rows = await db.connection.fetch(

@@ -130,7 +130,7 @@ async def _names(app: str | None, settings: Settings, broker: AsyncExitStack) ->
 
 
 def _archive(settings: Settings) -> Path | None:
-    """Where this project keeps rows in files, if it does."""
+    """Return where this project keeps rows in files, if it does."""
     found = settings.retention
     return Path(found.archive_folder) if found.archive == "files" and found.archive_folder else None
 

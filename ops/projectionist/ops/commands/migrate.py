@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def definitions(args: argparse.Namespace, found: Settings) -> Sequence[Definition]:
-    """The consumers of APP; none, where neither the arguments nor the settings name one."""
+    """Return the consumers of APP, or none, where neither the arguments nor the settings name one."""
     from projectionist.runner.app import App
 
     if not args.words and found.app is None:

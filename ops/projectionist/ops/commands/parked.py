@@ -152,7 +152,7 @@ async def _show(parked: ParkedQueries, args: argparse.Namespace) -> int:
 
 
 def _shown(row: dict[str, Any], *, reveal: bool) -> dict[str, Any]:
-    """One event for the reader: hashes as hex, no payload unless it is asked for."""
+    """Return one event for the reader: hashes as hex, no payload unless it is asked for."""
     data = row.pop("data")
     del row["consumer"]
     row["consumer"] = row.pop("name")

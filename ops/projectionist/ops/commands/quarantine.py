@@ -139,7 +139,7 @@ async def _show(aside: QuarantineQueries, parked: ParkedQueries, args: argparse.
 
 
 def _shown(row: dict[str, Any], *, reveal: bool) -> dict[str, Any]:
-    """One entry for the reader: its headers as text, no payload unless it is asked for."""
+    """Return one entry for the reader: its headers as text, no payload unless it is asked for."""
     data, headers = row.pop("data"), row.pop("headers")
     row["consumer"] = row.pop("name")
     row["hash"] = bytes(row["hash"]).hex()

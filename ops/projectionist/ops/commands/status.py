@@ -73,7 +73,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def well(self) -> bool:
-        """True if nothing needs attention."""
+        """Return whether nothing needs attention."""
         return not (
             any(part.problem for part in self.parts)
             or self.troubles
@@ -209,7 +209,7 @@ def _paused(pause: PauseStatus | None) -> str:
 
 
 def alive(one: ConsumerStatus) -> list[RunnerStatus]:
-    """The processes that run it and have beaten lately."""
+    """Return the processes that run it and have beaten lately."""
     return [runner for runner in one.runners if runner.silent_s < SILENT_S]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VERBS = {"the first runner": "run", "the second runner": "run", "the relay": "relay"}
 SAID_BYTES = 4000
-"""How much is shown of what a process has written, from its end."""
+"""So many of the last bytes that a process has written are shown when it fails."""
 
 
 class DemoError(ProjectionistError):
@@ -76,7 +76,7 @@ def ending(code: int) -> str:
 
 @asynccontextmanager
 async def children(settings: Settings, app: str, mailbox: Path) -> AsyncIterator[list[DemoProcess]]:
-    """The processes at work; DemoError ends the block as soon as one of them has ended by itself."""
+    """Run the processes; DemoError ends the block as soon as one of them has ended by itself."""
     urls = {
         "PROJECTIONIST_POSTGRES__URL": settings.postgres.url.reveal() if settings.postgres.url else "",
         "PROJECTIONIST_NATS__URL": settings.nats.url[0].reveal(),

@@ -11,7 +11,7 @@ Rows = dict[str, tuple[Any, ...]]
 
 
 def expected(facts: Iterable[DemoEvent]) -> dict[str, Rows]:
-    """Rows by table and key."""
+    """Return rows by table and key."""
     orders: dict[str, dict[str, Any]] = {}
     spend: dict[str, list[int]] = {}
     stock: dict[str, list[int]] = {}

@@ -66,7 +66,7 @@ def history(orders: int, chance: random.Random) -> list[DemoEvent]:
 def careless(
     facts: Sequence[DemoEvent], chances: Chances, chance: random.Random
 ) -> Iterator[tuple[DemoEvent, bool]]:
-    """The facts as they are sent; True with each that is sent again although it had arrived."""
+    """Yield the facts as they are sent; True with each that is sent again although it had arrived."""
     late: list[DemoEvent] = []
     waiting: list[DemoEvent] = []
     for fact in facts:

@@ -62,7 +62,7 @@ async def play(
     seed: int,
     look: Callable[[Connection], Awaitable[None]],
 ) -> DemoResult:
-    """Everything from an empty stream to the comparison; `look` is called again and again while it goes on."""
+    """Run everything from an empty stream to the comparison; `look` is called again and again while it goes on."""
     facts = history(orders, random.Random(seed))  # noqa: S311 - the same history each time
     client = await connections.connect(settings.nats, name="projectionist demo")
     connection = await db.connect(settings.postgres, application_name="projectionist demo")
@@ -97,7 +97,7 @@ async def _rebuild(settings: Settings, client: Client) -> int:
 
 
 async def _looking(settings: Settings, look: Callable[[Connection], Awaitable[None]]) -> None:
-    """Over a connection of its own: one runs a statement at a time."""
+    """Look over a connection of its own, since one runs a statement at a time."""
     connection = await db.connect(settings.postgres, application_name="projectionist demo view")
     try:
         while True:

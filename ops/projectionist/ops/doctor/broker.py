@@ -49,7 +49,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 async def server(client: Client, settings: Nats) -> list[Check]:
-    """The connection, its account, its clock."""
+    """Check the connection, its account, its clock."""
     version = client.connected_server_version
     hosts = [host for url in settings.url for host in url.hosts()]
     tls = "TLS" if tls_context(settings, hosts, name="nats") else "no TLS"
@@ -72,7 +72,7 @@ async def server(client: Client, settings: Nats) -> list[Check]:
 
 
 async def stream(client: Client, name: str) -> tuple[StreamInfo | None, list[Check]]:
-    """One stream, for all its consumers."""
+    """Check one stream, for all its consumers."""
     about = f"stream {name}"
     asked = datetime.now(UTC)
     try:
@@ -149,7 +149,7 @@ async def held(
     found: StreamInfo,
     durable_mark: DurableMark | None = None,
 ) -> list[Check]:
-    """The durable of one consumer, against what it should be."""
+    """Check the durable of one consumer, against what it should be."""
     about, policy = definition.name, settings.policy(definition.name)
     wanted = DurableSpec(
         stream=definition.stream,

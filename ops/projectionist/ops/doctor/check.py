@@ -28,15 +28,15 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def well(about: str, name: str, found: str) -> Check:
-    """All is as it should be."""
+    """Return that all is as it should be."""
     return Check(about, name, Level.WELL, found)
 
 
 def note(about: str, name: str, found: str, mend: str = "") -> Check:
-    """It may be meant."""
+    """Return a remark on what may be meant."""
     return Check(about, name, Level.NOTE, found, mend)
 
 
 def attention(about: str, name: str, found: str, mend: str) -> Check:
-    """Somebody has to act."""
+    """Return what an operator has to act on."""
     return Check(about, name, Level.ATTENTION, found, mend)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def registered(
     definition: Definition, row: Row | None, settings: Settings, found: StreamInfo | None
 ) -> Iterator[Check]:
-    """One consumer of the app."""
+    """Check one consumer of the app."""
     name = definition.name
     if row is None:
         yield attention(name, "registered", "it is not in the database yet", "projectionist migrate")
@@ -62,7 +62,7 @@ def registered(
 def strangers(
     rows: Sequence[Row], definitions: Sequence[Definition], known: Mapping[str, object]
 ) -> Iterator[Check]:
-    """Consumers that the database knows and the app does not. `known`: the app's providers."""
+    """Check consumers that the database knows and the app does not. `known`: the app's providers."""
     ours = {one.name for one in definitions} | {name for one in definitions for name in one.formerly}
     for row in rows:
         if row["name"] not in ours:
@@ -104,12 +104,12 @@ def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[C
 
 
 def versioned(known: Mapping[str, object]) -> list[str]:
-    """The app's providers that publish events, which need a version."""
+    """Return the app's providers that publish events, which need a version."""
     return sorted(name for name, provider in known.items() if getattr(provider, "versioned", False))
 
 
 def unversioned(row: Row) -> Check:
-    """Events that a producer has written, and that the relay will refuse."""
+    """Check events that a producer has written, and that the relay will refuse."""
     return attention(
         "outbox",
         "versions",
@@ -119,7 +119,7 @@ def unversioned(row: Row) -> Check:
 
 
 def refused(row: Row) -> Check:
-    """Staged intents that no relay could open."""
+    """Check for staged intents that no relay could open."""
     return attention(
         row["name"],
         "staged intents",
@@ -191,7 +191,7 @@ def _waiting(name: str, row: Row) -> Iterator[Check]:
 
 
 def silent(rows: Sequence[Row]) -> Iterator[Check]:
-    """Processes that have stopped beating, each once, whatever it ran."""
+    """Name processes that have stopped beating, each once, whatever it ran."""
     ran: dict[str, list[str]] = {}
     for row in rows:
         for process in row["silent"]:

@@ -31,7 +31,7 @@ ABOUT = "postgres"
 
 
 async def look(connection: Connection, settings: Settings, consumers: int) -> list[Check]:
-    """Everything about the database behind this connection."""
+    """Check everything about the database behind this connection."""
     statements = Statements("projectionist.ops", settings.postgres.schema)
     asked = datetime.now(UTC)
     server = await connection.fetchrow(statements["select_server_settings"])

@@ -63,7 +63,7 @@ async def examine(app: App, definitions: Sequence[Definition], settings: Setting
 async def _database(
     app: App, definitions: Sequence[Definition], settings: Settings, checks: list[Check]
 ) -> tuple[dict[str, Row] | None, Owner | None]:
-    """The consumers' rows by name, and whose the schema is; None where they cannot be read."""
+    """Return the consumers' rows by name, and whose the schema is; None where they cannot be read."""
     try:
         connection = await db.connect(settings.postgres, application_name="projectionist doctor")
     except ProjectionistError as error:

@@ -20,7 +20,7 @@ _ORDER = {
 
 
 def questions(definition: Definition, settings: Settings, found: StreamInfo | None) -> list[tuple[str, str]]:
-    """Question and answer; `found` is the stream, where it could be asked."""
+    """Return question and answer; `found` is the stream, where it could be asked."""
     name, policy, sequence = definition.name, settings.policy(definition.name), definition.sequence
     metrics = settings.telemetry.metrics
     return [

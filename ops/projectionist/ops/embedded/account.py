@@ -28,7 +28,7 @@ class SystemAccount(msgspec.Struct, frozen=True):
 
     @property
     def lent(self) -> bool:
-        """True if the account is another one than our own."""
+        """Return whether the account is another one than our own."""
         return self.uid != os.geteuid()
 
     def identity(self) -> processes.Identity:
@@ -44,7 +44,7 @@ class SystemAccount(msgspec.Struct, frozen=True):
         return True
 
     def can_enter(self, folder: Path) -> bool:
-        """True if this account gets through `folder` to what lies in it."""
+        """Return whether this account gets through `folder` to what lies in it."""
         return self.can("test", "-x", folder)
 
     def own(self, folder: Path) -> None:
@@ -55,7 +55,7 @@ class SystemAccount(msgspec.Struct, frozen=True):
 
 
 def account_for(data: Path) -> SystemAccount:
-    """The account for PostgreSQL: ourselves; for root, the owner of `data`, else the account root lends."""
+    """Return the account for PostgreSQL: ourselves; for root, the owner of `data`, else the account root lends."""
     if os.geteuid() != 0:
         return _account_of(os.geteuid())
     if data.exists() and data.stat().st_uid != 0:

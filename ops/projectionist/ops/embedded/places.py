@@ -15,12 +15,12 @@ STATE = Path("/var/lib/projectionist")
 
 
 def outside(home: Path, state: Path) -> Path:
-    """The folder in `state` for what cannot lie inside `home`; another one for every home of the machine."""
+    """Return the folder in `state` for what cannot lie inside `home`; another one for every home of the machine."""
     return state / f"{home.parent.name}-{hashlib.blake2b(os.fsencode(home), digest_size=6).hexdigest()}"
 
 
 def data(home: Path, account: SystemAccount, state: Path) -> Path:
-    """The folder for PostgreSQL's data: where it is already, else inside `home`, else outside."""
+    """Return the folder for PostgreSQL's data: where it is already, else inside `home`, else outside."""
     near, far = home / "postgres", outside(home, state) / "postgres"
     if far.exists() and not near.exists():
         return far
@@ -35,7 +35,7 @@ def data(home: Path, account: SystemAccount, state: Path) -> Path:
 
 
 def programs(account: SystemAccount, state: Path) -> Path:
-    """The folder of PostgreSQL's programs: the installed one, or a copy where `account` cannot run that."""
+    """Return the folder of PostgreSQL's programs: the installed one, or a copy where `account` cannot run that."""
     installed = binaries.postgres_bin()
     if not account.lent or account.can(installed / "initdb", "--version"):
         return installed

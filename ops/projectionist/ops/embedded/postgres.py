@@ -71,17 +71,17 @@ class PostgresServer:
         ]
 
     def url(self, port: int) -> str:
-        """The URL of the server, should it listen on `port`; with the superuser's password."""
+        """Return the URL of the server, should it listen on `port`; with the superuser's password."""
         password = (self.folder / "projectionist.password").read_text("utf-8")
         return f"postgresql://postgres:{password}@{processes.HOST}:{port}/postgres"
 
     @property
     def mark(self) -> str:
-        """An argument of the server's process that no other one has."""
+        """Return an argument of the server's process that no other one has."""
         return str(self.folder)
 
     def pid(self) -> int:
-        """The pid of the running server; 0 if it does not run."""
+        """Return the pid of the running server; 0 if it does not run."""
         pid = self._noted()[0]
         return pid if runs(pid, self.mark) else 0
 
@@ -99,7 +99,7 @@ class PostgresServer:
             raise EmbeddedError(f"sessions of a killed PostgreSQL still hold the memory of {self.folder}")
 
     def ready(self, port: int) -> bool:
-        """True if it takes connections on `port`."""
+        """Return whether it takes connections on `port`."""
         return self._noted() == (self.pid(), "ready") and _answers(port)
 
     def stop(self) -> None:
@@ -107,7 +107,7 @@ class PostgresServer:
         processes.end(self.pid(), str(self.folder), (signal.SIGINT, signal.SIGQUIT), seconds=20)
 
     def _started(self, command: list[str], environment: dict[str, str]) -> bool:
-        """One attempt; False while the sessions of a killed server still hold its memory."""
+        """Start it in one attempt; return False while the sessions of a killed server still hold its memory."""
         try:
             processes.launch(
                 command,

@@ -107,7 +107,7 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def is_free(port: int) -> bool:
-    """True if a server could listen on `port` of the loopback interface now."""
+    """Return whether a server could listen on `port` of the loopback interface now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -118,7 +118,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago. Who starts a server on it tries again if it has been lost since."""
+    """Return a port that was free a moment ago. Who starts a server on it tries again if it has been lost since."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

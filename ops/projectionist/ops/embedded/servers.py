@@ -72,7 +72,7 @@ class Embedded:
                 self._stop()
 
     def status(self) -> list[ServerStatus]:
-        """Both servers, found out by looking: nothing is started, made or waited for."""
+        """Return the state of both servers, found out by looking: nothing is started, made or waited for."""
         if not self.home.exists():
             return []
         with homes.ours(self.home):
@@ -102,7 +102,7 @@ class Embedded:
         self.down()
 
     def _up(self, server: PostgresServer | NatsServer, notes: list[str]) -> int:
-        """The port `server` listens on, which is the one it had last while no other process has taken that."""
+        """Return the port `server` listens on, which is the one it had last while no other process has taken that."""
         last = homes.read_ports(self.home).get(server.name, 0)
         # Who was killed a moment ago may still be there when first looked for.
         processes.until(lambda: not server.pid() or server.ready(last), seconds=30)

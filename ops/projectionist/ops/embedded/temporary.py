@@ -19,7 +19,7 @@ _ROOM = 4 << 30
 
 @contextmanager
 def temporary(*, durable: bool, sync_always: bool = False) -> Iterator[Embedded]:
-    """Both servers, up, in a folder that goes with them; `durable` and `sync_always` as for `Embedded`.
+    """Run both servers in a folder that goes with them; `durable` and `sync_always` as for `Embedded`.
 
     A process that is killed inside leaves them running; the next call, of any process, stops and deletes them.
     """
@@ -52,5 +52,5 @@ def sweep() -> None:
 
 
 def _roomy() -> bool:
-    """True if there is plenty of memory: making files, as a new database does, is slow on some disks."""
+    """Return whether there is plenty of memory: making files, as a new database does, is slow on some disks."""
     return _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM

@@ -85,7 +85,7 @@ class AggregateVersions:
         return len(self._top)
 
     def take(self, aggregate: str, version: int) -> None:
-        """One more event."""
+        """Take one more event."""
         top, beyond = self._top.get(aggregate, 0), self._beyond.get(aggregate)
         if version <= top or (beyond is not None and version in beyond):
             self.again.add((aggregate, version))
@@ -115,7 +115,7 @@ class AggregateVersions:
 
 
 def reused(claims: Iterable[tuple[Place, VersionClaim]]) -> tuple[list[Reuse], int]:
-    """Those of the claims that contradict each other; and how many only repeat the first."""
+    """Return those of the claims that contradict each other; and how many only repeat the first."""
     by_place: dict[Place, list[VersionClaim]] = {}
     repeats = 0
     for place, event in claims:

@@ -107,7 +107,7 @@ class IntentActions:
         return await self._act("retry", keys, AGAIN, act, ("retry_intents",), ("release_destinations",))
 
     async def discard(self, keys: Sequence[str], act: Act) -> IntentActionResult:
-        """Never send these; those behind them go on."""
+        """Discard these, which are never sent; those behind them go on."""
         return await self._act(
             "discard", keys, DISCARDED, act, ("close_intents", IntentState.DISCARDED, None)
         )

@@ -106,7 +106,7 @@ class Intent(msgspec.Struct, metaclass=IntentMeta):
         ) -> None: ...
 
     def slot(self, name: str) -> Slotted:
-        """This intent under a slot of its own: the second one of a class in one event's reaction needs it."""
+        """Return this intent under a slot of its own: the second one of a class in one event's reaction needs it."""
         return Slotted(name, self)
 
 

@@ -22,7 +22,7 @@ def intent_key(consumer: str, source: str, id: str, slot: str) -> str:  # noqa: 
 
 
 def key_maker(consumer: str, slot: str) -> Callable[[str, str], str]:
-    """`intent_key` for many events, given as (source, id), of one consumer and slot."""
+    """Return `intent_key` for many events, given as (source, id), of one consumer and slot."""
     begin, end = _part(consumer), _part(slot)
 
     def key(source: str, id: str) -> str:  # noqa: A002
@@ -45,7 +45,7 @@ def ordering_key(writer: str, provider: str, scope: str) -> str:
 
 
 def ordering_maker(writer: str, provider: str) -> Callable[[str], str]:
-    """`ordering_key` for many scopes."""
+    """Return `ordering_key` for many scopes."""
     begin = f"{len(writer)}:{writer}{len(provider)}:{provider}"
     return lambda scope: f"{begin}{len(scope)}:{scope}"
 

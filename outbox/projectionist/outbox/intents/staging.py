@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.outbox")
 
 AT_ONCE = 4
-"""How many rows of staged intents are unpacked in one transaction."""
+"""So many rows of staged intents are unpacked in one transaction."""
 _OF_THE_ROW = ("21", "22", "23", "54")
 """SQLSTATEs about a value: no JSON, too long, missing, more than an index takes."""
 INTENTS, BYTES = 1000, 8 * 1024 * 1024
-"""How much one row holds, beside one intent."""
+"""One row holds so many intents, or so many bytes of them; a larger intent has a row of its own."""
 
 
 class StagedIntent(msgspec.Struct, gc=False):

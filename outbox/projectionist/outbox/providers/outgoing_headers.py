@@ -40,7 +40,7 @@ def fault(given: Iterable[tuple[str, str]]) -> str:
 
 
 def context_headers(request: Request) -> Headers:
-    """The trace that an attempt belongs to, and what is allowed of the event's baggage."""
+    """Return the trace that an attempt belongs to, and what is allowed of the event's baggage."""
     carried = request.baggage
     kept = [(BAGGAGE, carried)] if carried is not None and is_value(carried) else []
     return [*trace_context(request), *kept]

@@ -30,7 +30,7 @@ from projectionist.outbox.providers.settings import ProviderRetry
 log = logging.getLogger("projectionist.outbox")
 
 AGAIN_S = 1.0
-"""How often a provider that was not ready is opened again."""
+"""Seconds between two tries to open a provider that was not ready."""
 _GRACE_S = 1.0
 """How long a provider that keeps its own deadline may overrun it before it is cut off."""
 

@@ -86,7 +86,7 @@ class Acks:
         timeout_s: float,
         result_of: Callable[[PublishAck | None], T],
     ) -> asyncio.Future[T] | None:
-        """As `publish`, at half the cost: no task waits; the future holds the ack's `result_of`.
+        """Publish as `publish` does, at half the cost: no task waits; the future holds the ack's `result_of`.
 
         Headers must be fit for the wire. None, with nothing sent: this connection cannot do it, or not now.
         """

@@ -73,7 +73,7 @@ class Publisher(Producer):
             await self._acks.close()
 
     async def publish(self, event: Any, *, aggregate: str, **envelope: Any) -> Published:
-        """`draft` and `send` in one."""
+        """Draft and send in one."""
         return await self.send(self.draft(event, aggregate=aggregate, **envelope))
 
     async def send(self, draft: Draft) -> Published:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from projectionist.outbox.relay.intent_store import LeasedIntent, LeaseResult
 
 LOOK_S = 1.0
-"""How often lanes are searched for destinations outside the crowd, where the last search found none."""
+"""Seconds between two searches of the lanes for destinations outside the crowd, where the first found none."""
 EARLY = 10
 """A search before that time goes through so many times fewer lanes."""
 

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.outbox")
 
 POLL_S = 2.0
-"""How often each provider is polled without a wake-up; less often with many providers, one query a second in all."""
+"""Seconds between two polls of a provider without a wake-up; more with many providers, one query a second in all."""
 
 TEND_S = 30.0
-"""How often a relay looks for intents of providers that the app lacks, or has again."""
+"""Seconds between two looks for intents of providers that the app lacks, or has again."""
 
 BEAT_S = 5.0
-"""How often a relay records its heartbeat."""
+"""Seconds between two heartbeats of a relay."""
 
 LEAVE_S = 1.0
 """How long a relay that stops tries to delete its heartbeat."""

@@ -358,7 +358,7 @@ class Sender:
 
 
 def _log_taken_over(provider: str, lapsed: Sequence[LeasedIntent]) -> None:
-    """One line for all whose lease ran out: another relay has died or stood still, or this one did."""
+    """Log one line for all whose lease ran out: another relay has died or stood still, or this one did."""
     about = facts(
         provider=provider, count=len(lapsed), intent_key=lapsed[0].request.key, kind="lease_taken_over"
     )

@@ -27,7 +27,7 @@ _NUMERIC_SCALE = 16_383
 
 
 def text(value: Any) -> str:
-    """Text without NUL and lone surrogates; subclasses of str become plain."""
+    """Return text without NUL and lone surrogates; subclasses of str become plain."""
     if value.__class__ is not str:
         if not isinstance(value, str):
             raise _wrong("str", value)
@@ -44,7 +44,7 @@ def text(value: Any) -> str:
 
 
 def key_text(value: Any) -> str:
-    """Text of a row key: not longer than an index entry should be."""
+    """Return text of a row key: not longer than an index entry should be."""
     plain = text(value)
     if len(plain) > MOST_KEY_BYTES or len(plain.encode()) > MOST_KEY_BYTES:
         raise BadValue(f"is longer than {MOST_KEY_BYTES} bytes, too long for a key")
@@ -52,7 +52,7 @@ def key_text(value: Any) -> str:
 
 
 def integer(value: Any) -> int:
-    """A 64-bit integer; True and members of int enums become the number they are."""
+    """Return a 64-bit integer; True and members of int enums become the number they are."""
     if value.__class__ is not int:
         if not isinstance(value, int):
             raise _wrong("int", value)
@@ -64,7 +64,7 @@ def integer(value: Any) -> int:
 
 
 def real(value: Any) -> float:
-    """A finite double; integers become the double they are."""
+    """Return a finite double; integers become the double they are."""
     if value.__class__ is not float:
         if not isinstance(value, int | float) or value.__class__ is bool:
             raise _wrong("float", value)
@@ -79,14 +79,14 @@ def real(value: Any) -> float:
 
 
 def boolean(value: Any) -> bool:
-    """True or False and nothing that merely looks like it."""
+    """Return True or False and nothing that merely looks like it."""
     if value.__class__ is not bool:
         raise _wrong("bool", value)
     return value
 
 
 def numeric(value: Any) -> str:
-    """A Decimal as the text that `numeric` gives back: no exponent, no negative zero, scale as given.
+    """Return a Decimal as the text that `numeric` gives back: no exponent, no negative zero, scale as given.
 
     Text, because the driver reads 10000 as Decimal("1E+4"): equal, and yet another text to a handler.
     """
@@ -106,7 +106,7 @@ def numeric(value: Any) -> str:
 
 
 def binary(value: Any) -> bytes:
-    """Bytes; other buffers are copied."""
+    """Return bytes; other buffers are copied."""
     if value.__class__ is not bytes:
         if not isinstance(value, bytes | bytearray | memoryview):
             raise _wrong("bytes", value)
@@ -115,7 +115,7 @@ def binary(value: Any) -> bytes:
 
 
 def moment(value: Any) -> datetime:
-    """An aware datetime, in UTC: what a timestamptz gives back. Naive ones depend on the machine: refused."""
+    """Return an aware datetime, in UTC: what a timestamptz gives back. Naive ones depend on the machine: refused."""
     if not isinstance(value, datetime):
         raise _wrong("datetime", value)
     if value.tzinfo is UTC and value.__class__ is datetime and not value.fold:
@@ -130,7 +130,7 @@ def moment(value: Any) -> datetime:
 
 
 def day(value: Any) -> date:
-    """A date; a datetime is refused, because which day it is depends on the time zone."""
+    """Return a date; a datetime is refused, because which day it is depends on the time zone."""
     if value.__class__ is not date:
         raise BadValue(
             f"takes a date and got a {value.__class__.__name__}: write .date() in the zone you mean"
@@ -139,14 +139,14 @@ def day(value: Any) -> date:
 
 
 def unique(value: Any) -> UUID:
-    """A UUID; texts that look like one are refused."""
+    """Return a UUID; texts that look like one are refused."""
     if not isinstance(value, UUID):
         raise _wrong("UUID", value)
     return value
 
 
 def member_of(kind: type[Enum], inner: Canonical) -> Canonical:
-    """The value of a member of `kind`."""
+    """Return the value of a member of `kind`."""
 
     def member(value: Any) -> Any:
         if value.__class__ is not kind:

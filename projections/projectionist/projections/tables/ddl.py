@@ -52,7 +52,8 @@ def specs(table: Table) -> tuple[ColumnSpec, ...]:
 
 
 def create_table(table: Table, schema: str, generation: int, *, keyed: bool = True) -> str:
-    """`create table` of one generation, in our schema; without `keyed`, `create_key` follows once it is filled."""
+    """Return `create table` of one generation, in our schema; without `keyed`, `create_key` follows once it is
+    filled."""
     lines = [_column(spec) for spec in specs(table)]
     if table.key is not None and keyed:
         lines.append(_key(table, generation))
@@ -66,7 +67,7 @@ def create_key(table: Table, schema: str, generation: int) -> str:
 
 
 def create_indexes(table: Table, schema: str, generation: int) -> list[str]:
-    """`create index` of each declared index: once the generation is filled."""
+    """Return `create index` of each declared index: once the generation is filled."""
     return list(indexes(table, schema, generation).values())
 
 
@@ -81,7 +82,7 @@ def indexes(table: Table, schema: str, generation: int, word: str = "") -> dict[
 
 
 def create_view(table: Table, schema: str, generation: int, live: Sequence[str] = ()) -> str:
-    """`create or replace view` of the user's name over one generation.
+    """Return `create or replace view` of the user's name over one generation.
 
     `live` are the columns the view has now: their order is kept, because PostgreSQL refuses any other, and
     new ones follow. Where a column is gone the view cannot be replaced.
@@ -115,7 +116,7 @@ def evolve(table: Table, schema: str, generation: int, old: Sequence[ColumnSpec]
 
 
 def create_sql_table(tables: Mapping[str, str], name: str, schema: str, generation: int) -> str:
-    """`create table` of one of a SqlProjection's tables; its body may name the others."""
+    """Return `create table` of one of a SqlProjection's tables; its body may name the others."""
     table = Table(name)
     body = resolved(tables[name], sql_names(tables, schema, generation))
     return f"create table {physical(table, schema, generation)} (\n    {body}\n)"

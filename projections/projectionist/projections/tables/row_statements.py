@@ -55,7 +55,7 @@ def read_by_key(table: Table) -> str:
 
 
 def arguments(rows: Iterable[Row]) -> list[Row]:
-    """Rows as the arrays that `upsert` and `insert_absent` take, one a column."""
+    """Return rows as the arrays that `upsert` and `insert_absent` take, one a column."""
     return list(zip(*rows, strict=True))
 
 

@@ -44,7 +44,7 @@ def is_away(error: Exception) -> bool:
 async def connect(
     settings: Nats, *, name: str, on_state: Callable[[str], None] | None = None, within_s: float = FIRST_S
 ) -> Client:
-    """A connected client. `on_state` hears connected, disconnected, reconnected and closed.
+    """Connect a client. `on_state` hears connected, disconnected, reconnected and closed.
 
     The first connection is made within `within_s` or BrokerUnreachable is raised; a lost one is tried again
     for ever. While it is away publishes are refused, and what had not been sent is thrown away.
@@ -162,7 +162,7 @@ def _options(settings: Nats, name: str) -> dict[str, Any]:
 
 
 def _final(error: BaseException) -> bool:
-    """True if trying again cannot help."""
+    """Return whether trying again cannot help."""
     return _is_refusal(error) or isinstance(error, ssl.SSLError) or "TLS" in str(error)
 
 

@@ -54,10 +54,10 @@ class Sink(Protocol):
         """Return where to append the arrivals of this read, and the time to stamp them with."""
 
     def status(self, subject: str, head: bytes) -> None:
-        """JetStream says something about a pull request."""
+        """Take what JetStream says about a pull request."""
 
     def end(self, size: int) -> None:
-        """The read is over; its arrivals hold so many bytes, as `weight` counts them."""
+        """Note the end of a read, whose arrivals hold so many bytes, as `weight` counts them."""
 
 
 async def unsubscribe(client: NatsClient, subscription: Subscription) -> None:
@@ -246,8 +246,8 @@ _Frame = tuple[bytes, bytes, bytes, int, int, int]
 
 
 def _measure(data: bytes, at: int) -> _Frame:
-    """Of the frame at `at`: subject, sid, reply, where head, body and the next frame begin. No sid if it is no message,
-    and beyond the data if its first line is not whole."""
+    """Return of the frame at `at`: subject, sid, reply, where head, body and the next frame begin. No sid if it is no
+    message, and beyond the data if its first line is not whole."""
     line_end = data.find(b"\r\n", at)
     if line_end < 0:
         return b"", b"", b"", at, at, len(data) + 1
@@ -266,7 +266,7 @@ def _measure(data: bytes, at: int) -> _Frame:
 
 @cache
 def available() -> str:
-    """Empty if this nats-py is as this module knows it; otherwise what is different."""
+    """Return "" if this nats-py is as this module knows it; otherwise what is different."""
     try:
         return _difference()
     except Exception as error:  # noqa: BLE001  another nats-py may fail in any way, and each means: use it plain

@@ -13,7 +13,7 @@ _SEVERAL = re.compile(r"split|slice", re.IGNORECASE)
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """True if every subject that matches `narrow` matches `wide`."""
+    """Return whether every subject that matches `narrow` matches `wide`."""
     ours, theirs = wide.split("."), narrow.split(".")
     for word, other in zip(ours, theirs, strict=False):
         if word == ">":
@@ -24,7 +24,7 @@ def covers(wide: str, narrow: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """True if some subject matches both."""
+    """Return whether some subject matches both."""
     left, right = one.split("."), other.split(".")
     for a, b in zip(left, right, strict=False):
         if ">" in (a, b):

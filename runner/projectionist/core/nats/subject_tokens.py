@@ -13,7 +13,7 @@ _UNSAFE = re.compile(r"[\s\x00-\x20\x7f.*>%]")
 
 
 def encoded(text: str) -> str:
-    """`text` as a token: what NATS does not allow in one is percent-coded, the rest stays readable."""
+    """Return `text` as a token: what NATS does not allow in one is percent-coded, the rest stays readable."""
     return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 

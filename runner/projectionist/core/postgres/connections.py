@@ -28,7 +28,7 @@ class Row(Protocol):
     """A row as pure code reads it: by the names of its columns."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """The value of one column."""
+        """Return the value of one column."""
 
 
 CONNECT_WITHIN_S = 10.0
@@ -63,7 +63,7 @@ ANSWER_S = 5.0
 async def connect(
     postgres: Postgres, *, application_name: str, deadline: bool = False
 ) -> asyncpg.Connection[asyncpg.Record]:
-    """A connection by the settings, with our timeouts. The caller closes it.
+    """Open a connection by the settings, with our timeouts. The caller closes it.
 
     `deadline`: give up on a statement here too, when even PostgreSQL's answer that it took too long does not come.
     Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError (for a database that cannot
@@ -73,7 +73,7 @@ async def connect(
 
 
 async def pool(postgres: Postgres, *, application_name: str, most: int) -> asyncpg.Pool[asyncpg.Record]:
-    """A pool of up to `most` connections like those of `connect` with a deadline, one of them open.
+    """Open a pool of up to `most` connections like those of `connect` with a deadline, one of them open.
 
     The caller closes it.
     """
@@ -92,14 +92,14 @@ async def pool(postgres: Postgres, *, application_name: str, most: int) -> async
 
 
 def advisory_key(schema: str, name: str) -> int:
-    """The advisory lock of `name` in `schema`. They are per database, which may hold several schemas."""
+    """Return the advisory lock of `name` in `schema`. They are per database, which may hold several schemas."""
     text = f"{len(schema)}:{schema}{name}"
     digest = blake2b(text.encode(), digest_size=8, person=b"projectionist").digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 async def _opened(postgres: Postgres, *args: Any, **options: Any) -> ServerSession:
-    """A session of ours, with its settings in force."""
+    """Open a session of ours, with its settings in force."""
     settings = SESSION | _timeouts(postgres) | options["server_settings"]
 
     async def another() -> ServerSession:

@@ -123,7 +123,7 @@ async def owner(connection: Connection, schema: str) -> Owner:
 
 
 async def move(connection: Connection, found: Owner, here: Place, *, follow: bool) -> None:
-    """The schema is at home here from now on; `follow`: what bears the token so far may be taken over."""
+    """Make this database the schema's home from now on; `follow`: what bears the token so far may be taken over."""
     sql = Statements("projectionist.core", found.schema)
     await connection.execute(sql["replace_owner"], *_columns(here), found.token, follow)
 

@@ -37,7 +37,7 @@ class Leases:
         self._owner = owner
 
     async def acquire(self, connection: Connection, name: str, ttl_s: float) -> Lease | None:
-        """The lease on `name`, or None while another owner holds it.
+        """Return the lease on `name`, or None while another owner holds it.
 
         Whoever asks again while holding it gets it again under a higher epoch, so asking again is the way to
         know after a COMMIT without an answer.
@@ -47,7 +47,7 @@ class Leases:
         return None if epoch is None else _granted(name, epoch, ttl_s, asked)
 
     async def renew(self, connection: Connection, lease: Lease) -> Lease | None:
-        """The same grant for another `ttl_s` from now, or None if it is over: then stop, and acquire anew."""
+        """Return the same grant for another `ttl_s` from now, or None if it is over: then stop, and acquire anew."""
         asked = clock.now()
         epoch = await connection.fetchval(self._sql["renew_lease"], lease.name, lease.epoch, lease.ttl_s)
         return None if epoch is None else _granted(lease.name, epoch, lease.ttl_s, asked)

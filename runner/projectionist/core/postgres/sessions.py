@@ -46,12 +46,12 @@ class ServerSession(_Plain):
         watch(transport.get_extra_info("socket"))
 
     def get_server_pid(self) -> int:
-        """The process that PostgreSQL knows the session by; a pooler's greeting names another."""
+        """Return the process that PostgreSQL knows the session by; a pooler's greeting names another."""
         return self.greeted if self._backend is None else self._backend
 
     @property
     def greeted(self) -> int:
-        """The process that whoever answered the connection has named."""
+        """Return the process that whoever answered the connection has named."""
         return super().get_server_pid()
 
     async def reset(self, *, timeout: float | None = None) -> None:
@@ -94,7 +94,7 @@ class ServerSession(_Plain):
                 second.terminate()
 
     async def backend(self) -> int:
-        """The back end that answers now."""
+        """Return the back end that answers now."""
         return int(await self.fetchval(_SQL["select_backend"]))
 
 

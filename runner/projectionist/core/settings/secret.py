@@ -20,7 +20,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The text itself: hand it to the library that needs it, and keep it nowhere."""
+        """Return the text itself: hand it to the library that needs it, and keep it nowhere."""
         return self._value
 
     def __str__(self) -> str:
@@ -56,11 +56,11 @@ class Url(Secret):
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The query's keys; the last value wins."""
+        """Return the query's keys; the last value wins."""
         return {key: values[-1] for key, values in parse_qs(self._split().query).items()}
 
     def hosts(self) -> list[str]:
-        """Every host it names, by name, address or socket folder, without ports."""
+        """Return every host it names, by name, address or socket folder, without ports."""
         listed = f"{self._split().netloc.rpartition('@')[2]},{self.parameters.get('host', '')}"
         return [_without_port(host) for host in listed.split(",") if host]
 

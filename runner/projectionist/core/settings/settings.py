@@ -287,17 +287,17 @@ class Settings(Struct, frozen=True, kw_only=True):
                 )
 
     def policy(self, name: str) -> Policy:
-        """The policy of the consumer `name`."""
+        """Return the policy of the consumer `name`."""
         return self.consumers.get(name, self.consumer_defaults)
 
     def provider(self, name: str, cls: type[S]) -> S:
-        """`[providers.NAME]` as `cls`, with the same checks and errors as every other section."""
+        """Return `[providers.NAME]` as `cls`, with the same checks and errors as every other section."""
         raw = self.providers.get(name)
         layers = raw.layers if raw is not None else Layers(Settings, None, {})
         return build(cls, raw or {}, ("providers", name), layers)
 
     def refuse_strangers(self, *, consumers: Collection[str], providers: Collection[str]) -> None:
-        """SettingsError if a section of `[consumers.…]` or `[providers.…]` is for a name not among these."""
+        """Raise SettingsError if a section of `[consumers.…]` or `[providers.…]` is for a name not among these."""
         for section, given, known in (
             ("consumers", self.consumers, consumers),
             ("providers", self.providers, providers),
@@ -317,8 +317,8 @@ def _stranger(section: str, name: str, known: Collection[str]) -> SettingsError:
 
 
 def settings(told: Callable[[str], object] = log.info) -> Settings:
-    """The settings that every process of a project reads: the nearest `projectionist.toml`, here or in a folder above,
-    and the environment.
+    """Return the settings that every process of a project reads: the nearest `projectionist.toml`, here or in a folder
+    above, and the environment.
 
     A missing URL is that of the servers of `projectionist dev up`, where they run, and `told` is told so. If none runs
     it stays missing: whoever connects says how to get one.
@@ -341,7 +341,7 @@ def settings(told: Callable[[str], object] = log.info) -> Settings:
 
 
 def load(path: str | Path | None, env: Mapping[str, str] = os.environ) -> Settings:
-    """Settings from the file `path`, if any, and `env`, which goes first; nothing else is looked for.
+    """Return settings from the file `path`, if any, and `env`, which goes first; nothing else is looked for.
 
     `PROJECTIONIST_POSTGRES__URL` is `url` of `[postgres]`: prefix, then the path joined by two underscores.
     Raises SettingsError, which names the key, where it stands and what is allowed there.
@@ -355,7 +355,7 @@ def load(path: str | Path | None, env: Mapping[str, str] = os.environ) -> Settin
 
 
 def _over(lower: Any, upper: Any) -> Any:
-    """`upper` over `lower`, key by key and section by section."""
+    """Return `upper` over `lower`, key by key and section by section."""
     if not (isinstance(lower, dict) and isinstance(upper, dict)):
         return upper
     return lower | {key: _over(lower.get(key), value) for key, value in upper.items()}

@@ -101,7 +101,7 @@ class Raw(dict[str, Any]):
 
 
 def build(cls: type[S], tree: object, at: Key, layers: Layers) -> S:
-    """The section `cls` out of a merged tree; SettingsError names the first wrong key and its place."""
+    """Return the section `cls` out of a merged tree; SettingsError names the first wrong key and its place."""
     if not isinstance(tree, dict):
         raise _wrong(at, "expected a section of keys", layers)
     fields = {field.name: field for field in msgspec.structs.fields(cls)}
@@ -125,7 +125,7 @@ def build(cls: type[S], tree: object, at: Key, layers: Layers) -> S:
 
 
 def unknown(name: str, allowed: Mapping[str, object], at: Key, layers: Layers) -> SettingsError:
-    """The error for a name that is not among `allowed`, with the nearest one."""
+    """Return the error for a name that is not among `allowed`, with the nearest one."""
     near = get_close_matches(name, allowed, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else ""
     remedy = f"{hint} Allowed here: {', '.join(sorted(allowed)) or 'nothing'}".strip()
@@ -194,7 +194,7 @@ def _section(kind: Any) -> type[msgspec.Struct] | None:
 
 
 def _options(kind: Any) -> Iterator[Any]:
-    """The alternatives of a type, without annotations and without None."""
+    """Yield the alternatives of a type, without annotations and without None."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in (Union, types.UnionType):

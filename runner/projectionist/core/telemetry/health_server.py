@@ -132,7 +132,7 @@ async def keep_notified(health: Health) -> None:
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """At the end of the block systemd hears that the process stops, which is no failure."""
+    """Tell systemd at the end of the block that the process stops, which is no failure."""
     try:
         yield
     finally:
@@ -140,7 +140,7 @@ def stopping() -> Iterator[None]:
 
 
 async def answer(listen: str | None, health: Health, scrape: Callable[[], bytes] | None) -> None:
-    """Everything of this module for one process, until cancelled."""
+    """Serve everything of this module for one process, until cancelled."""
     with stopping():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep_notified, health)

@@ -363,7 +363,7 @@ SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 
 
 def scraped(metric: Metric) -> str:
-    """The metric's name in a Prometheus scrape, without the suffixes of a histogram's series."""
+    """Return the metric's name in a Prometheus scrape, without the suffixes of a histogram's series."""
     base = metric.name.replace(".", "_")
     if metric.unit == "s":
         base += "_seconds"

@@ -21,23 +21,23 @@ _signs: dict[Key, Sign] = {}
 
 
 def beat(loop: str, who: str = "", *, within_s: float, vital: bool = True) -> None:
-    """The loop has come by; it comes again within so many seconds, or `ended` is called."""
+    """Note that the loop has come by; it comes again within so many seconds, or `ended` is called."""
     _signs[loop, who] = Sign(clock.now(), within_s, vital)
 
 
 def ended(loop: str, who: str = "") -> None:
-    """The loop is over, as it should be."""
+    """Note that the loop is over, as it should be."""
     _signs.pop((loop, who), None)
 
 
 def ages() -> dict[Key, float]:
-    """Seconds since each loop came by."""
+    """Return seconds since each loop came by."""
     now = clock.now()
     return {key: now - sign.at for key, sign in _signs.items()}
 
 
 def late(*, vital: bool) -> list[str]:
-    """The loops that stay away too long: those without which the process is no use, or those that move data."""
+    """Return the loops that stay away too long: those without which the process is no use, or those that move data."""
     now = clock.now()
     return sorted(
         f"{loop} {who}".strip()

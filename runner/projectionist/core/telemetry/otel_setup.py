@@ -101,7 +101,7 @@ def _tracers(collector: str | None, resource: Resource) -> TracerProvider | None
 
 
 def _sampler() -> Sampler:
-    """As the parent was sampled; what begins a trace is sampled, since it is begun for something that was."""
+    """Sample as the parent was sampled; what begins a trace is sampled, since it is begun for something that was."""
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased  # noqa: PLC0415  as above
 
     return ParentBased(root=ALWAYS_ON)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def broker(client: Client) -> Given:
-    """The server this client is connected to, and the number that server gave the connection."""
+    """Return the server this client is connected to, and the number that server gave the connection."""
     found: Given = {}
     url, number = client.connected_url, client.client_id
     if url is not None and url.hostname:
@@ -27,6 +27,6 @@ def broker(client: Client) -> Given:
 
 
 def database(url: Url | None) -> Given:
-    """The server of a database; nothing where several are named, since nobody says which of them it is."""
+    """Return the server of a database; nothing where several are named, since nobody says which of them it is."""
     hosts = url.hosts() if url is not None else []
     return {names.SERVER_ADDRESS: hosts[0]} if len(hosts) == 1 else {}

@@ -43,13 +43,13 @@ def on() -> bool:
 
 
 def tracer() -> Tracer:
-    """The tracer of the provider there is now."""
+    """Return the tracer of the provider there is now."""
     return _tracer_of(trace.get_tracer_provider())
 
 
 @lru_cache(maxsize=1)
 def _tracer_of(provider: TracerProvider) -> Tracer:
-    """Kept: an SDK makes another one at each call, which takes as long as a span."""
+    """Return a tracer that is kept: an SDK makes another one at each call, which takes as long as a span."""
     return provider.get_tracer(names.SCOPE, schema_url=names.SCHEMA_URL)
 
 
@@ -59,7 +59,7 @@ def is_sampled(traceparent: str) -> bool:
 
 
 def context_of(traceparent: str, tracestate: str | None = None) -> SpanContext:
-    """The context that a checked `traceparent` names."""
+    """Return the context that a checked `traceparent` names."""
     return SpanContext(
         trace_id=int(traceparent[3:35], 16),
         span_id=int(traceparent[36:52], 16),
@@ -70,12 +70,12 @@ def context_of(traceparent: str, tracestate: str | None = None) -> SpanContext:
 
 
 def written(context: SpanContext) -> str:
-    """The context as a `traceparent`."""
+    """Return the context as a `traceparent`."""
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 1:02x}"
 
 
 def current() -> tuple[str | None, str | None]:
-    """`traceparent` and `tracestate` of the trace that is going on around the caller, if there is one."""
+    """Return `traceparent` and `tracestate` of the trace that is going on around the caller, if there is one."""
     context = trace.get_current_span().get_span_context()
     return (written(context), context.trace_state.to_header() or None) if context.is_valid else (None, None)
 
@@ -93,7 +93,7 @@ def span(
     start_ns: int,
     links: tuple[SpanContext, ...] = (),
 ) -> Span:
-    """A span that begins at `start_ns`; whoever asks for it ends it. More links than are kept are counted on it."""
+    """Begin a span at `start_ns`; whoever asks for it ends it. More links than are kept are counted on it."""
     kept = [Link(one) for one in links[:MOST_LINKS]]
     given = dict(attributes)
     if len(links) > MOST_LINKS:
@@ -111,7 +111,7 @@ def fail(one: Span, kind: str) -> None:
 def sending(
     name: str, attributes: Attributes, carrier: Mapping[str, str]
 ) -> Iterator[tuple[Span, dict[str, str]]]:
-    """Around the publishing of what `carrier` are the headers of: a span below the context they hold, else below
+    """Trace the publishing of what `carrier` are the headers of: a span below the context they hold, else below
     the present one, and the headers with the span's own context."""
     parent = _PROPAGATOR.extract(carrier) if cloudevents.TRACEPARENT in carrier else None
     with tracer().start_as_current_span(
@@ -133,7 +133,7 @@ def sending(
 
 @contextmanager
 def whole(operation: str, consumer: str) -> Iterator[Span]:
-    """Around a long work whose events have no spans of their own: one span, marked as a replay."""
+    """Trace a long work whose events have no spans of their own: one span, marked as a replay."""
     attributes: Given = {names.CONSUMER: consumer, names.REPLAY: True}
     with tracer().start_as_current_span(
         f"{operation} {consumer}",

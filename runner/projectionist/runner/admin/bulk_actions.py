@@ -123,7 +123,7 @@ class BulkHandling:
         return await paced(chosen, lambda one: do(verbs(one), one), name=_by_id(chosen), rate=self._rate)
 
     async def _judged(self, sample: Sequence[ParkedEntry], within_s: float) -> str:
-        """Nothing if one of the sample has got through, else why the rest is left."""
+        """Return "" if one of the sample has got through, else why the rest is left."""
         until, consumer = clock.now() + within_s, sample[0].consumer
         columns = list(zip(*((one.source, one.id, one.attempts) for one in sample), strict=True))
         while True:

@@ -115,7 +115,7 @@ class Journeys:
     def __init__(
         self, connection: Connection, schema: str, archive: Path | None = None, names: RowNames | None = None
     ) -> None:
-        """`archive` is a folder of files, `names` what reads the keys of rows that aggregates share."""
+        """Set out with `archive`, a folder of files, `names` what reads the keys of rows that aggregates share."""
         self._connection = connection
         self._sql = Statements("projectionist.runner", schema)
         self._intents = Intents(connection, schema)
@@ -124,11 +124,11 @@ class Journeys:
 
     @property
     def notes(self) -> list[str]:
-        """What of the archive was not read, and why."""
+        """Return what of the archive was not read, and why."""
         return self._filed.notes
 
     async def events(self, event: str, source: str | None = None) -> list[Journey]:
-        """The journeys of the events with this id, one a source; NotThere if no consumer knows it."""
+        """Return the journeys of the events with this id, one a source; NotThere if no consumer knows it."""
         await self._intents.opened()
         await self._search(event)
         known = {*await self._sources(event), *self._filed.sources(event)}
@@ -147,7 +147,7 @@ class Journeys:
             self._filed = await anyio.to_thread.run_sync(ArchiveSearch(self._archive).find, text)
 
     async def intent(self, key: str) -> list[Journey]:
-        """The journey of the event that an intent came from; NotThere for an unknown key."""
+        """Return the journey of the event that an intent came from; NotThere for an unknown key."""
         await self._intents.opened()
         row = await self._connection.fetchrow(self._sql["select_intent_event"], key)
         if row is None:
@@ -167,7 +167,7 @@ class Journeys:
         return [await self._standing(row, aggregate, limit) for row in rows]
 
     async def correlated(self, correlation: str, limit: int) -> list[dict[str, Any]]:
-        """The events of one correlation id, in the order in which they came. Slow without its index."""
+        """Return the events of one correlation id, in the order in which they came. Slow without its index."""
         rows = await self._connection.fetch(self._sql["select_events_by_correlation"], correlation, limit)
         return [dict(row) for row in rows]
 
@@ -220,7 +220,7 @@ class Journeys:
         return journey
 
     async def _rows(self, row: Record, source: str, event: str) -> tuple[list[str], str]:
-        """The tables that the event's handlers write, with the key of the row, or why it is not told."""
+        """Return the tables that the event's handlers write, with the key of the row, or why it is not told."""
         tables: Sequence[str] = row["tables"]
         key, lacking = row["row_key"], NO_APP
         if row["kind"] == Kind.SQL:

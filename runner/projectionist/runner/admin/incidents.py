@@ -39,19 +39,19 @@ class Incidents:
         numbers: Sequence[int] | None = None,
         limit: int = MOST,
     ) -> list[Record]:
-        """Incidents one by one, in the order in which they were opened."""
+        """Return incidents one by one, in the order in which they were opened."""
         given = (consumer, kind, closed, numbers, limit)
         return await self._connection.fetch(self._sql["select_incidents"], *given)
 
     async def one(self, number: int) -> Record:
-        """The incident of this number; NotThere if there is none."""
+        """Return the incident of this number; NotThere if there is none."""
         rows = await self.each(closed=True, numbers=[number])
         if not rows:
             raise NotThere(f"there is no incident {number}", remedy="`projectionist incidents list --each`")
         return rows[0]
 
     async def alike(self, numbers: Sequence[int]) -> list[int]:
-        """Those open that are about the same as these, for whichever consumer."""
+        """Return those open that are about the same as these, for whichever consumer."""
         return [
             row["number"]
             for row in await self._connection.fetch(self._sql["select_incidents_about_the_same"], numbers)

@@ -261,7 +261,7 @@ def _first_version(stand: LockedAggregate) -> int | None:
 
 
 def _compare(stand: LockedAggregate, seen: SeenHead) -> None:
-    """TooLate if the operator decides about something else than what stands there."""
+    """Raise TooLate if the operator decides about something else than what stands there."""
     _not_moved(stand, seen.version)
     first = stand.first
     if first is None or (first["source"], first["id"]) != seen.event:

@@ -39,7 +39,7 @@ class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
 
     def arguments(self) -> tuple[object, ...]:
-        """In the order the statements take them."""
+        """Return the values in the order the statements take them."""
         return msgspec.structs.astuple(self)
 
 
@@ -101,16 +101,17 @@ class ParkedQueries:
         self._sql = Statements("projectionist.runner", schema)
 
     async def groups(self, chosen: ParkedFilter) -> list[ParkedGroup]:
-        """Parked events by consumer, cause, type and error, the largest group first."""
+        """Return parked events by consumer, cause, type and error, the largest group first."""
         rows = await self._connection.fetch(self._sql["select_parked_groups"], *chosen.arguments())
         return [msgspec.convert(dict(row), ParkedGroup) for row in rows]
 
     async def each(self, chosen: ParkedFilter, limit: int) -> list[ParkedEntry]:
-        """Parked events one by one, in the order of the stream."""
+        """Return parked events one by one, in the order of the stream."""
         return await self._each(chosen, heads=False, limit=limit)
 
     async def heads(self, chosen: ParkedFilter) -> list[ParkedEntry]:
-        """Of the chosen those that are to be decided about: what their aggregates wait for, and is not due already."""
+        """Return of the chosen those that are to be decided about: what their aggregates wait for, and is not due
+        already."""
         return await self._each(chosen, heads=True, limit=MOST)
 
     async def _each(self, chosen: ParkedFilter, *, heads: bool, limit: int) -> list[ParkedEntry]:
@@ -118,7 +119,7 @@ class ParkedQueries:
         return [msgspec.convert(dict(row), ParkedEntry) for row in rows]
 
     async def show(self, event: str, consumer: str | None, source: str | None) -> list[dict[str, Any]]:
-        """All that is known of the parked events with this id: one a consumer; NotThere if nowhere."""
+        """Return all that is known of the parked events with this id: one a consumer; NotThere if nowhere."""
         rows = await self._connection.fetch(self._sql["select_parked_details"], event, consumer, source)
         if not rows:
             raise NotThere(
@@ -134,7 +135,7 @@ class ParkedQueries:
         ]
 
     async def lacks(self, one: ParkedEntry) -> tuple[int, int]:
-        """The versions that an aggregate at the head of a gap waits for."""
+        """Return the versions that an aggregate at the head of a gap waits for."""
         row = await self._connection.fetchrow(self._sql["select_missing_range"], one.consumer, one.aggregate)
         if row is None or row["last"] < row["first"]:
             raise NotThere(f"{one.place} misses no version")
@@ -147,7 +148,7 @@ class ParkedQueries:
         )
 
     async def consumer(self, name: str) -> int:
-        """The number of a consumer; raises NotRegistered for a name that the database does not know."""
+        """Return the number of a consumer; raises NotRegistered for a name that the database does not know."""
         found = await registration(self._connection, self._schema, name)
         number: int = found["number"]
         return number
@@ -160,7 +161,7 @@ class BadPayload(ProjectionistError):
 async def corrected(
     connection: Connection, schema: str, one: ParkedEntry, data: bytes, policy: Policy
 ) -> bytes:
-    """The hash of an event with this payload; BadPayload if no handler would ever see it."""
+    """Return the hash of an event with this payload; BadPayload if no handler would ever see it."""
     if bad := _fault(data, policy):
         raise BadPayload(f"the payload {bad}", remedy="Nothing was changed; mend the file")
     sql = Statements("projectionist.runner", schema)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def pause(connection: Connection, schema: str, consumer: str, act: Act) -> bool:
-    """From now on no process applies anything of this consumer, until `resume`; whether it was not paused already.
+    """Have no process apply anything of this consumer until `resume`; return False if it was paused already.
 
     What a process has fetched is given back to the broker; nothing is acknowledged. Raises NotRegistered or Busy.
     """
@@ -51,7 +51,7 @@ async def _set(connection: Connection, schema: str, consumer: str, act: Act, *, 
 async def alone(
     connection: Connection, schema: str, consumer: str, what: str, *, within_s: float | None = barrier.HOLD_S
 ) -> AsyncIterator[Record]:
-    """A transaction beside which no batch of the consumer is open; its registration.
+    """Open a transaction beside which no batch of the consumer is open; yield its registration.
 
     Raises NotRegistered, Busy where a batch is open for longer than `lock_s`, or BarrierTimeout.
     """

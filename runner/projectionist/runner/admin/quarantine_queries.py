@@ -79,7 +79,7 @@ class QuarantineQueries:
         self._sql = Statements("projectionist.runner", schema)
 
     async def groups(self, chosen: QuarantineFilter) -> list[QuarantineGroup]:
-        """Entries by consumer, cause and detail, the largest group first."""
+        """Return entries by consumer, cause and detail, the largest group first."""
         given = msgspec.structs.astuple(chosen)
         rows = await self._connection.fetch(self._sql["select_quarantine_groups"], *given)
         return [msgspec.convert(dict(row), QuarantineGroup) for row in rows]
@@ -87,13 +87,13 @@ class QuarantineQueries:
     async def each(
         self, chosen: QuarantineFilter, limit: int = MOST, *, idle: bool = False
     ) -> list[QuarantineEntry]:
-        """Entries one by one, the oldest first; `idle`: only what is not asked to be read again already."""
+        """Return entries one by one, the oldest first; `idle`: only what is not asked to be read again already."""
         given = (*msgspec.structs.astuple(chosen), idle, limit)
         rows = await self._connection.fetch(self._sql["select_quarantine"], *given)
         return [msgspec.convert(dict(row), QuarantineEntry) for row in rows]
 
     async def show(self, seq: int, consumer: str | None, incarnation: int | None) -> list[dict[str, Any]]:
-        """All that is known of what a stream sequence has brought; of several consumers, one each."""
+        """Return all that is known of what a stream sequence has brought; of several consumers, one each."""
         rows = await self._connection.fetch(
             self._sql["select_quarantine_details"], seq, consumer, incarnation
         )

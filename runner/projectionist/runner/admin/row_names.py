@@ -45,11 +45,11 @@ class RowNames:
         self._settings, self._message = settings, message
 
     def knows(self, consumer: str) -> bool:
-        """Whether the class of this consumer is at hand."""
+        """Return whether the class of this consumer is at hand."""
         return consumer in self._definitions
 
     async def key(self, connection: Connection, row: Record, source: str, event: str) -> str:
-        """The key of the row that the event of this inbox row has written; raises RowUnknown with the reason."""
+        """Return the key of the row that the event of this inbox row has written; raises RowUnknown with the reason."""
         definition = self._definitions[row["consumer"]]
         handler = definition.handlers.get(row["type"])
         if handler is None:
@@ -66,7 +66,7 @@ class RowNames:
     async def _event(
         self, connection: Connection, definition: Definition, row: Record, identity: tuple[str, str]
     ) -> Event:
-        """The event as it was applied: edited, from the inbox, or from the stream."""
+        """Return the event as it was applied: edited, from the inbox, or from the stream."""
         policy = self._settings.policy(definition.name)
         reader = Consumer(definition, policy, row["number"], definition.name, 0).reader
         if row["data"] is not None:

@@ -48,7 +48,8 @@ class BatchSession:
         peers: DeadSessions | None = None,
         arrive: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> None:
-        """`arrive` looks at the database behind every new connection, and raises if it is not the one we left."""
+        """Open nothing yet; `arrive` looks at the database behind every new connection, and raises if it is not the one
+        we left."""
         self._consumer = consumer
         self._settings = settings
         self._model = model
@@ -62,7 +63,7 @@ class BatchSession:
 
     @property
     def backend_pid(self) -> int | None:
-        """The PostgreSQL process behind the connection, for whoever has to end it if this process hangs."""
+        """Return the PostgreSQL process behind the connection, for whoever has to end it if this process hangs."""
         return None if self._open is None else self._open[0].get_server_pid()
 
     @property
@@ -76,7 +77,8 @@ class BatchSession:
         return self._gates.closed
 
     async def ready(self) -> tuple[InboxStore, Model]:
-        """A store and a model on a live connection; while PostgreSQL cannot be used, when it is our turn to try."""
+        """Return a store and a model on a live connection; while PostgreSQL cannot be used, when it is our turn to
+        try."""
         await self._gates.use.wait_turn()
         if self._open is None or self._open[0].is_closed():
             connection = await self._gates.connect(self._connect)
@@ -91,19 +93,19 @@ class BatchSession:
         return self._open[1:]
 
     def unblocking(self) -> AbstractAsyncContextManager[None]:
-        """Around a try: after a lock timeout, whoever keeps this session waiting and is dead or frozen is ended."""
+        """Make ready for a try: after a lock timeout, dead or frozen sessions that keep this one waiting are ended."""
         pid = self.backend_pid
         if not self._waited or self._peers is None or pid is None:
             return nullcontext()
         return self._peers.terminating_blockers(pid)
 
     def well(self) -> None:
-        """A batch was committed."""
+        """Note that a batch was committed."""
         self._gates.wrote()
         self.read()
 
     def read(self) -> None:
-        """A statement was answered, which is enough unless PostgreSQL takes no writes."""
+        """Note that a statement was answered, which is enough unless PostgreSQL takes no writes."""
         if self._ill_since is None or self._gates.use.closed:
             return
         if self._told:
@@ -112,7 +114,8 @@ class BatchSession:
         announce("session.well")
 
     async def failed(self, error: Exception) -> None:
-        """A batch failed for no fault of its own. Keeps the connection only where nothing speaks against it."""
+        """Note that a batch failed for no fault of its own. Keep the connection only where nothing speaks against
+        it."""
         state = error.sqlstate if isinstance(error, asyncpg.PostgresError) else None
         self._failures += 1
         self._waited = state == LOCK_TIMEOUT
@@ -152,5 +155,5 @@ def tag(schema: str) -> str:
 
 
 def store_of(connection: Connection, schema: str, consumer: int) -> InboxStore:
-    """The store of one consumer, by its number, on this connection."""
+    """Return the store of one consumer, by its number, on this connection."""
     return InboxStore(connection, schema, consumer, barrier_key(schema, consumer))

@@ -59,7 +59,7 @@ class BatchTracer:
     def batch_spans(
         self, batch: Batch, courses: Sequence[AggregatePlan], begun_ns: int, repeats: Sequence[Delivery] = ()
     ) -> BatchSpans | None:
-        """The spans of a batch whose events have been judged; None where nothing of it is sampled."""
+        """Return the spans of a batch whose events have been judged; None where nothing of it is sampled."""
         if not tracing.on():
             return None
         sampled = [
@@ -91,7 +91,7 @@ class BatchTracer:
     def begin(
         self, delivery: Delivery, start_ns: int, received: SpanContext | None, at: tracing.Attributes
     ) -> Span:
-        """The span under which an event is processed."""
+        """Begin the span under which an event is processed."""
         parent: SpanContext | None = None
         links = [received] if received is not None else []
         if delivery.traceparent is not None:

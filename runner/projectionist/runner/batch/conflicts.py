@@ -35,17 +35,17 @@ def _holds(row: Row, delivery: Delivery) -> bool:
 
 
 def reused_identity(row: Row) -> str:
-    """Says which event had the identity first."""
+    """Say which event had the identity first."""
     return f"this identity came first with other content, at stream sequence {row['seq']}"
 
 
 def reused_version(source: str, identity: str) -> str:
-    """Says which event had the version first."""
+    """Say which event had the version first."""
     return f"this version belongs to event {identity!r} of source {source!r}"
 
 
 def put_aside(delivery: Delivery, fact: IncidentKind, detail: str) -> Quarantined:
-    """A readable event that contradicts another one, for quarantine."""
+    """Return a readable event that contradicts another one, for quarantine."""
     d, head = delivery, delivery.arrival.head if delivery.arrival is not None else None
     return Quarantined(
         seq=d.seq,
@@ -65,7 +65,7 @@ def put_aside(delivery: Delivery, fact: IncidentKind, detail: str) -> Quarantine
 
 
 def kept_aside(delivery: Delivery, asked: datetime, fact: IncidentKind, detail: str) -> StillQuarantined:
-    """The same for one that was about to come out of quarantine: it stays there."""
+    """Return the same for one that was about to come out of quarantine: it stays there."""
     d = delivery
     return StillQuarantined(
         seq=d.seq,
@@ -104,7 +104,7 @@ def late(writes: BatchWrites, delivery: Delivery) -> None:
 
 
 def unreadable(bad: Unreadable) -> Quarantined:
-    """Bytes that are no event, for quarantine."""
+    """Return bytes that are no event, for quarantine."""
     return Quarantined(
         seq=bad.seq,
         reason=bad.reason,

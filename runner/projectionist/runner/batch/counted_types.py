@@ -19,7 +19,7 @@ class CountedTypes:
         self._most = len(self._named) + MOST
 
     def name(self, kind: str) -> str:
-        """The type itself, or `other`."""
+        """Return the type itself, or `other`."""
         if kind in self._named:
             return kind
         if len(self._named) == self._most:
@@ -28,7 +28,7 @@ class CountedTypes:
         return kind
 
     def bounded(self, counts: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-        """Counts by type and outcome, their sum unchanged."""
+        """Return counts by type and outcome, their sum unchanged."""
         found: Counter[tuple[str, str]] = Counter()
         for (kind, outcome), n in counts.items():
             found[self.name(kind), outcome] += n

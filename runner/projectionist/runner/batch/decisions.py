@@ -30,7 +30,7 @@ class Decisions:
     """The recorded decisions of one consumer. They concern only versions above the position they were made at."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        """`rows` in the order in which they were made: the last edit of an event counts, the first winner."""
+        """Take `rows` in the order in which they were made: the last edit of an event counts, the first winner."""
         self._ranges: defaultdict[str, VersionRanges] = defaultdict(VersionRanges)
         self._accepted: defaultdict[str, VersionRanges] = defaultdict(VersionRanges)
         self._dropped: set[tuple[str, str]] = set()
@@ -62,11 +62,11 @@ class Decisions:
             self._dropped.add((row["source"], row["id"]))
 
     def after(self, aggregate: str, version: int) -> int:
-        """The highest version that is reached from this one by stepping over alone."""
+        """Return the highest version that is reached from this one by stepping over alone."""
         return self._ranges.get(aggregate, _NONE).after(version)
 
     def accepted(self, aggregate: str, version: int) -> int:
-        """The same by stepping over versions of which no event was there."""
+        """Return the same by stepping over versions of which no event was there."""
         return self._accepted.get(aggregate, _NONE).after(version)
 
     def stepped_over(self, aggregate: str, version: int) -> bool:
@@ -83,7 +83,7 @@ class Decisions:
         return winner is None or winner == (delivery.source, delivery.id)
 
     def winner(self, delivery: Delivery) -> tuple[str, str] | None:
-        """The event its version belongs to, if two claimed it."""
+        """Return the event its version belongs to, if two claimed it."""
         return self._winners.get((delivery.aggregate or "", delivery.version or 0))
 
     def drops(self, delivery: Delivery) -> bool:
@@ -93,7 +93,8 @@ class Decisions:
         return delivery.version is not None and self.stepped_over(delivery.aggregate or "", delivery.version)
 
     def reading(self, reader: Decoder) -> Callable[[Arrival], Delivery | Unreadable | None]:
-        """Reads arrivals: what came out of quarantine, or was edited while it was parked, as it was applied then."""
+        """Return what reads arrivals: what came out of quarantine, or was edited while it was parked, as it was applied
+        then."""
         if not self._amended and not self._edits:
             return reader.settled
 
@@ -110,7 +111,7 @@ class Decisions:
         return read
 
     def edited(self, delivery: Delivery, reader: Decoder) -> Delivery:
-        """With the bytes an operator gave it while it was parked, if one did."""
+        """Return the event with the bytes an operator gave it while it was parked, if one did."""
         data = self._edits.get((delivery.source, delivery.id))
         if data is None:
             return delivery

@@ -39,6 +39,6 @@ def intake(deliveries: Sequence[Delivery]) -> DedupedBatch:
 
 
 def without(deliveries: Sequence[Delivery], aside: Collection[int]) -> tuple[list[Delivery], list[Delivery]]:
-    """The deliveries but for those of these stream sequences, and those, however they came."""
+    """Return the deliveries but for those of these stream sequences, and those, however they came."""
     again = [one for one in deliveries if one.seq in aside]
     return [one for one in deliveries if one.seq not in aside], again

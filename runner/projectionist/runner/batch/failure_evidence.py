@@ -90,7 +90,7 @@ def _is_guilty(miss: FailedPart) -> bool:
 
 
 def _of_failing(miss: FailedPart) -> NextStep:
-    """The event cannot even be parked as failed: by its own values, or because the server takes nothing."""
+    """Judge an event that cannot even be parked as failed: by its own values, or because the server takes nothing."""
     if miss.trouble is not ErrorClass.INFRASTRUCTURE or (
         miss.misses >= ENOUGH and (miss.others or miss.known)
     ):
@@ -123,12 +123,12 @@ class ConsumerProgress:
         return now - max(since, self._aside_at) >= self.patience_s or now - since >= LONGEST_S
 
     def got_through(self) -> None:
-        """A batch has applied something."""
+        """Note that a batch has applied something."""
         self.applied += 1
         self.patience_s = PATIENCE_S
 
     def put_aside(self, miss: FailedPart, now: float) -> None:
-        """An event was failed for what may be the server's fault."""
+        """Note that an event was failed for what may be the server's fault."""
         if not (miss.others or miss.known):
             self._aside_at = now
             self.patience_s = min(2 * self.patience_s, MOST_PATIENCE_S)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def model_for(connection: Connection, consumer: Consumer, schema: str) -> Model:
-    """The model of a consumer's live generation on this connection."""
+    """Return the model of a consumer's live generation on this connection."""
     definition = consumer.definition
     match definition.kind:
         case Kind.SQL:

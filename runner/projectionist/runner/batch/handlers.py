@@ -89,7 +89,7 @@ class PureHandlers:
     async def _folded(
         self, steps: list[Step], order: Sequence[tuple[int, Delivery]]
     ) -> tuple[Rows, FoldedSteps]:
-        """The rows that the steps need, and what becomes of them."""
+        """Return the rows that the steps need, and what becomes of them."""
         if self._rows is None or not steps:
             return {}, fold(self._consumer.definition, steps, {})
         loaded = await self._rows.load({step.key for step in steps if not isinstance(step.key, Exception)})
@@ -108,7 +108,7 @@ class PureHandlers:
         candidates: Sequence[str],
         order: Sequence[tuple[int, Delivery]],
     ) -> FoldedSteps:
-        """Two types of aggregates never share a row because their ids are alike: one type is the rows' own.
+        """Fold what belongs to the rows' own type: two types never share a row because their ids are alike.
 
         That is the first, in stream order, of which an event was applied; one that fails decides nothing.
         """
@@ -140,7 +140,8 @@ def _refuse_others(steps: list[Step], keys: list[Any], own: OwnType) -> None:
 
 
 def _applied(steps: list[Step], folded: FoldedSteps, own: str) -> Step | None:
-    """The first event of this type that was applied to a row of its own: a run that fails may have got past it."""
+    """Return the first event of this type that was applied to a row of its own: a run that fails may have got past
+    it."""
     for step in steps:
         if step.handler.own and kind_of(step.aggregate) == own:
             failure = folded.failures.get(step.index) or folded.failures.get(step.aggregate)
@@ -164,7 +165,8 @@ def ordered(courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> li
 def preset(
     courses: Sequence[AggregatePlan], retry: RetryPolicy, refusal: Refusal | None
 ) -> dict[int, FailedAt]:
-    """Runs that stop before any handler is called: at a body nobody can read, or at what is refused from outside."""
+    """Return runs that stop before any handler is called: at a body nobody can read, or at what is refused from
+    outside."""
     broken: dict[int, FailedAt] = {}
     for index, course in enumerate(courses):
         for at, delivery in enumerate(course.tried):
@@ -187,7 +189,7 @@ def failed(failure: Failure, delivery: Delivery, retry: RetryPolicy) -> EventFai
 
 
 def later(delivery: Delivery, retry: RetryPolicy, why: str) -> EventFailure:
-    """The failure of an event whose handler has come to no end, which may be what it waits for."""
+    """Return the failure of an event whose handler has come to no end, which may be what it waits for."""
     return _after(FailureReason.ALONE, delivery, retry, FailureReason.ALONE, why)
 
 
@@ -221,7 +223,7 @@ def _after(
 
 
 def step_of(definition: Definition, index: int, delivery: Delivery) -> Step | None:
-    """The fold's view of a delivery; None for one that no handler declares, or that was decided against."""
+    """Return the fold's view of a delivery; None for one that no handler declares, or that was decided against."""
     event, aggregate = delivery.event, delivery.aggregate
     if event is None or delivery.discarded:
         return None

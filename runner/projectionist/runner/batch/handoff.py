@@ -51,7 +51,7 @@ class Handoff:
         return batch
 
     def close(self) -> None:
-        """Nothing more will be put."""
+        """Note that nothing more will be put."""
         self._closed = True
         self._wake()
 

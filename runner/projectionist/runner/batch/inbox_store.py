@@ -53,11 +53,11 @@ class InboxStore:
         await self.connection.execute(self._sql[statement], self.consumer, *arguments)
 
     async def row(self, statement: str, *arguments: object) -> Record | None:
-        """The one row such a statement finds, if any."""
+        """Return the one row such a statement finds, if any."""
         return await self.connection.fetchrow(self._sql[statement], self.consumer, *arguments)
 
     async def rows(self, statement: str, *arguments: object) -> list[Record]:
-        """All rows such a statement finds."""
+        """Return all rows such a statement finds."""
         return await self.connection.fetch(self._sql[statement], self.consumer, *arguments)
 
     async def enter(self) -> None:
@@ -65,11 +65,12 @@ class InboxStore:
         await self.connection.execute(self._sql["lock_consumer_shared"], self._barrier)
 
     async def control(self) -> Record | None:
-        """The consumer's control row as it stands now."""
+        """Return the consumer's control row as it stands now."""
         return await self.connection.fetchrow(self._sql["select_control_row"], self.consumer)
 
     async def control_settling(self, seqs: Collection[int]) -> Record | None:
-        """The control row as it stands now, and on record that these messages of the stream are being settled."""
+        """Return the control row as it stands now, and on record that these messages of the stream are being
+        settled."""
         lowest, highest = min(seqs), max(seqs)
         each = None if highest - lowest + 1 == len(seqs) else list(seqs)
         given = (self.consumer, lowest, highest, each)
@@ -86,7 +87,7 @@ class InboxStore:
         return _counted(tag)
 
     async def known(self, identities: Iterable[Identity]) -> dict[Identity, Record]:
-        """The inbox rows of these identities."""
+        """Return the inbox rows of these identities."""
         return {
             (row["source"], row["id"]): row
             for row in await self._paired("select_inbox_by_identity", identities)
@@ -118,12 +119,12 @@ class InboxStore:
         return await self.connection.fetch(self._sql["lock_positions"], self.consumer, aggregates)
 
     async def owned(self, aggregates: Iterable[str], runner: int) -> set[str]:
-        """Those of the aggregates, whose positions are locked, that this runner has claimed, still."""
+        """Return those of the aggregates, whose positions are locked, that this runner has claimed, still."""
         rows = await self.rows("select_owned_aggregates", sorted(aggregates), runner)
         return {row["aggregate"] for row in rows}
 
     async def successors(self, heads: Sequence[tuple[str, int, int]], most_bytes: int) -> list[Record]:
-        """The first parked entries behind each (aggregate, version), as many as its third number says."""
+        """Return the first parked entries behind each (aggregate, version), as many as its third number says."""
         return await self.connection.fetch(
             self._sql["select_parked_successors"], self.consumer, *zip(*heads, strict=True), most_bytes
         )
@@ -150,11 +151,11 @@ class InboxStore:
         return [row for row in rows if (row["source"], row["id"]) in asked]
 
     async def versions(self, asked: Iterable[tuple[str, int]]) -> list[Record]:
-        """Every inbox row that holds one of these (aggregate, version)."""
+        """Return every inbox row that holds one of these (aggregate, version)."""
         return await self._paired("select_inbox_by_version", asked)
 
     async def stepped_over(self, aggregates: Sequence[str]) -> list[Record]:
-        """Ranges of versions that decisions stepped over."""
+        """Return ranges of versions that decisions stepped over."""
         return await self.connection.fetch(self._sql["select_skipped_ranges"], self.consumer, aggregates)
 
     async def park(self, incarnation: int, parked: Sequence[ParkedEvent], code: bytes) -> set[Identity]:
@@ -166,7 +167,7 @@ class InboxStore:
         return {(row["source"], row["id"]) for row in rows}
 
     async def holders(self, asked: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Identity]:
-        """The identities of the parked events that hold these versions."""
+        """Return the identities of the parked events that hold these versions."""
         rows = await self._paired("select_parked_by_version", asked)
         return {(row["aggregate"], row["version"]): (row["source"], row["id"]) for row in rows}
 
@@ -240,11 +241,11 @@ class InboxStore:
         return {row["seq"]: row["due"] for row in rows}
 
     async def quarantine_release(self, incarnation: int, seqs: Sequence[int]) -> None:
-        """These have become events."""
+        """Close the entries of those that have become events."""
         await self.connection.execute(self._sql["mark_quarantine_released"], self.consumer, incarnation, seqs)
 
     async def quarantine_keep(self, incarnation: int, code: bytes, kept: Iterable[StillQuarantined]) -> None:
-        """These were read again and stay, unless somebody has acted on them in the meantime."""
+        """Keep those that were read again in vain, unless an operator has acted on them in the meantime."""
         await self.connection.executemany(
             self._sql["record_failed_reread"],
             [(self.consumer, incarnation, code, *msgspec.structs.astuple(one)) for one in kept],
@@ -279,14 +280,14 @@ class InboxStore:
         await self.connection.execute(self._sql["insert_dirty_marks"], self.consumer, slot, marks)
 
     async def due(self, most: int) -> list[str]:
-        """Aggregates whose head is due."""
+        """Return aggregates whose head is due."""
         return [
             row["aggregate"]
             for row in await self.connection.fetch(self._sql["select_due_aggregates"], self.consumer, most)
         ]
 
     async def due_entries(self, most: int) -> list[Identity]:
-        """Parked events without order that are due."""
+        """Return parked events without order that are due."""
         rows = await self.connection.fetch(self._sql["select_due_unordered_events"], self.consumer, most)
         return [(row["source"], row["id"]) for row in rows]
 
@@ -304,7 +305,7 @@ class InboxStore:
         )
 
     async def _paired(self, statement: str, pairs: Iterable[tuple[str, Any]]) -> list[Record]:
-        """The rows such a statement finds for pairs."""
+        """Return the rows such a statement finds for pairs."""
         asked = sorted(set(pairs))
         if not asked:
             return []

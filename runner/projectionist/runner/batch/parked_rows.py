@@ -27,7 +27,7 @@ class ParkedRun(msgspec.Struct):
 def parked_runs(
     rows: Iterable[Row], reading: ParkedDecoder, limit: int, most_bytes: int
 ) -> dict[str, ParkedRun]:
-    """Parked rows, in the order of versions, by their aggregates.
+    """Return parked rows, in the order of versions, by their aggregates.
 
     `successors` cuts a run as soon as it holds `most_bytes`; that is seen here by the same sum.
     """
@@ -60,7 +60,7 @@ class ParkedDecoder:
         return not row["discarded"] and self._reader.decodes(row["type"])
 
     def unparked(self, row: Row) -> Delivery:
-        """The delivery behind a parked row."""
+        """Return the delivery behind a parked row."""
         event, problem = None, None
         if row["data"] is not None:
             event, problem = self._reader.body(row["type"], row["event_schema"], row["data"])

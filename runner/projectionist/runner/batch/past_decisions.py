@@ -28,17 +28,17 @@ class PastDecisions:
         self._reader = reader
 
     def amended(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """As decided: with the bytes of an edit, or to be stepped over."""
+        """Return events as decided: with the bytes of an edit, or to be stepped over."""
         return [self._amended(delivery) for delivery in deliveries]
 
     def behind(self, runs: dict[str, ParkedRun]) -> dict[str, ParkedRun]:
-        """The same for what is parked."""
+        """Return the same for what is parked."""
         for run in runs.values():
             run.deliveries = self.amended(run.deliveries)
         return runs
 
     def reached(self, positions: Sequence[LockedPosition]) -> list[LockedPosition]:
-        """Positions behind what was accepted as missing, or as before the beginning."""
+        """Return positions behind what was accepted as missing, or as before the beginning."""
         return [
             msgspec.structs.replace(one, version=version) if version != one.version and one.open else one
             for one in positions
@@ -50,7 +50,7 @@ class PastDecisions:
         return partial(self._decisions.accepted, aggregate)
 
     def winner(self, delivery: Delivery) -> Identity | None:
-        """Whose its version is, where another event has it."""
+        """Return whose its version is, where another event has it."""
         return None if self._decisions.holds(delivery) else self._decisions.winner(delivery)
 
     def _amended(self, delivery: Delivery) -> Delivery:

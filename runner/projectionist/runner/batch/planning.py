@@ -57,12 +57,12 @@ class AggregatePlan(msgspec.Struct, gc=False):
 
 
 def alone(delivery: Delivery) -> AggregatePlan:
-    """The course of an event without order."""
+    """Return the course of an event without order."""
     return AggregatePlan(position=None, tried=[delivery], due=delivery.parked, cause=Cause.FAILED)
 
 
 def put_by(delivery: Delivery) -> AggregatePlan:
-    """The course of an event without order that is stored first."""
+    """Return the course of an event without order that is stored first."""
     return AggregatePlan(position=None, held=[delivery], cause=Cause.STORED)
 
 
@@ -148,7 +148,7 @@ def _moves(position: LockedPosition, *, due: bool) -> bool:
 def _known(
     position: LockedPosition, successors: Sequence[Delivery], limit: int, lacking: int | None
 ) -> int | None:
-    """The version up to which it is known what is parked; None: all of it. Nothing beyond may be tried."""
+    """Return the version up to which it is known what is parked; None: all of it. Nothing beyond may be tried."""
     if lacking is not None:
         return lacking - 1
     if len(successors) < limit:

@@ -17,7 +17,7 @@ class PositionCache:
         self._most = most
 
     def unknown(self, aggregates: Iterable[str]) -> list[str]:
-        """Those of the sorted aggregates that may have no position yet."""
+        """Return those of the sorted aggregates that may have no position yet."""
         return [aggregate for aggregate in aggregates if aggregate not in self._seen]
 
     def add(self, aggregates: Iterable[str]) -> None:

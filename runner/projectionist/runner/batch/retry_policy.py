@@ -63,7 +63,7 @@ def next_attempt(
     asked_s: float | None = None,
     chance: float,
 ) -> EventFailure:
-    """The record of one more failed try; `tries` counts those before it, `chance` is drawn by the caller."""
+    """Return the record of one more failed try; `tries` counts those before it, `chance` is drawn by the caller."""
     attempts = tries + 1
     allowed = budget if budget is not None else policy.attempts
     if kind is FailureReason.SESSION and budget is None:
@@ -83,6 +83,6 @@ def next_attempt(
 
 
 def slow(policy: RetryPolicy) -> RetryPolicy:
-    """The schedule that begins where this one ends: by default after a minute, and every hour in the end."""
+    """Return the schedule that begins where this one ends: by default after a minute, and every hour in the end."""
     most = min(policy.maximum_s * _SLOWER, LONGEST_ASKED)
     return RetryPolicy(initial_s=policy.maximum_s, coefficient=2.0, maximum_s=most, attempts=policy.attempts)

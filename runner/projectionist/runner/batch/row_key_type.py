@@ -44,10 +44,10 @@ class OwnType:
 
 
 def kind_of(aggregate: str | None) -> str:
-    """The type of an aggregate as tables name it; empty without one."""
+    """Return the type of an aggregate as tables name it; empty without one."""
     return (aggregate or "").partition("/")[0]
 
 
 def named(delivery: Delivery) -> str:
-    """An event as errors name it."""
+    """Return an event as errors name it."""
     return f"event {delivery.id} of {delivery.source} (sequence {delivery.seq})"

@@ -44,7 +44,7 @@ class RowTable:
             self._statements = ReadModel(self._table, self._schema, self._generation)
 
     async def load(self, keys: AbstractSet[Any]) -> dict[Any, Row]:
-        """The rows of these keys; shared ones are locked, in the order of their keys."""
+        """Return the rows of these keys; shared ones are locked, in the order of their keys."""
         self._follow()
         statement = self._statements.load if self._own else self._statements.load_locked
         at = self._key_at
@@ -55,7 +55,8 @@ class RowTable:
         }
 
     async def own_type(self, kind: str, since: str) -> str:
-        """The type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none has."""
+        """Return the type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none
+        has."""
         return str(await self._connection.fetchval(self._own_type, self._consumer.number, kind, since))
 
     async def write(self, rows: Mapping[Any, Row | None], present: AbstractSet[Any]) -> bool:

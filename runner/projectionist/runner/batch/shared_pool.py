@@ -35,7 +35,7 @@ class SharedPool:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
-        """A connection for the moment; while PostgreSQL cannot be reached, when it is our turn to try.
+        """Lend a connection for the moment; while PostgreSQL cannot be reached, when it is our turn to try.
 
         One is left for those who wait for nobody: however many stand before a barrier, heartbeats go on.
         """
@@ -44,7 +44,7 @@ class SharedPool:
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[PoolConnectionProxy[Record]]:
-        """The same for a statement that waits for no lock: a heartbeat, a look at who keeps others waiting."""
+        """Lend one for a statement that waits for no lock: a heartbeat, a look at blocking sessions."""
         if self._pool.get_idle_size():  # nothing is opened, so nothing is learned
             connection = await self._pool.acquire()
         else:
@@ -56,7 +56,7 @@ class SharedPool:
 
     @asynccontextmanager
     async def alone(self, consumer: int) -> AsyncIterator[PoolConnectionProxy[Record]]:
-        """A transaction beside which no batch of this consumer is open; who is dead or frozen is not waited for."""
+        """Open a transaction beside which no batch of this consumer is open; dead or frozen sessions are ended."""
         async with (
             self.lend() as connection,
             self.peers.terminating_blockers(connection.get_server_pid()),
@@ -66,6 +66,6 @@ class SharedPool:
 
     @asynccontextmanager
     async def store(self, consumer: Consumer) -> AsyncIterator[InboxStore]:
-        """The consumer's store on a lent connection, in no transaction."""
+        """Yield the consumer's store on a lent connection, in no transaction."""
         async with self.lend() as connection:
             yield store_of(connection, self.schema, consumer.number)

@@ -84,23 +84,23 @@ class HandlerTransaction:
             await self._connection.executemany(self._resolved(sql), args)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """All rows."""
+        """Return all rows."""
         with self._used():
             return await self._connection.fetch(self._resolved(sql), *args)
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
-        """The first row, if there is one."""
+        """Return the first row, if there is one."""
         with self._used():
             return await self._connection.fetchrow(self._resolved(sql), *args)
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        """The first column of the first row."""
+        """Return the first column of the first row."""
         with self._used():
             return await self._connection.fetchval(self._resolved(sql), *args)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Around a handler; raises Unused once it has gone without a statement of the transaction for too long."""
+        """Time a handler; raise Unused once it has gone without a statement of the transaction for too long."""
         with anyio.CancelScope(deadline=anyio.current_time() + IDLE_S) as self._patience:
             yield
         if self._patience.cancelled_caught:
@@ -110,7 +110,7 @@ class HandlerTransaction:
 
     @contextmanager
     def _used(self) -> Iterator[None]:
-        """Around a statement, which PostgreSQL ends when it takes too long."""
+        """Time a statement, which PostgreSQL ends when it takes too long."""
         self._patience.deadline = inf
         try:
             yield
@@ -193,7 +193,7 @@ class SqlHandlers:
         return FoldedBatch(broken, intents, {}, frozenset(), [])
 
     async def write(self, folded: FoldedBatch) -> None:
-        """Nothing is left to write: the handlers have."""
+        """Write nothing: the handlers have."""
 
     async def _run(
         self, step: Step, delivery: Delivery, intents: list[tuple[Delivery, EmittedIntent]], *, each: bool
@@ -232,7 +232,7 @@ class SqlHandlers:
         return None
 
     def _is_outage(self, error: Exception) -> bool:
-        """The driver's own complaints are about the handler's use of it, unless the connection is gone."""
+        """Return whether the connection is gone: the driver's other complaints are about how a handler used it."""
         return self._connection.is_closed() or (
             isinstance(error, asyncpg.PostgresError) and is_transient(error)
         )

@@ -181,8 +181,8 @@ class Transaction:
         return deliveries
 
     async def _deliveries(self) -> Sequence[Delivery]:
-        """The deliveries of the batch; of those out of quarantine, which come from one incarnation of the stream,
-        the ones that nobody has decided otherwise about."""
+        """Return the deliveries of the batch; of those out of quarantine, which come from one incarnation of the
+        stream, the ones that nobody has decided otherwise about."""
         deliveries, self.incarnation = self.batch.deliveries, self.consumer.incarnation
         if self.consumer.control.repeats:
             self.decided = await decided(self.store, self.consumer.reader, self.batch)
@@ -226,7 +226,7 @@ class Transaction:
         return fresh
 
     def _compare(self, delivery: Delivery, row: Record) -> None:
-        """A known identity: the same event again, or another one under its name."""
+        """Compare the event of a known identity: it comes again, or another one has its name."""
         if not self.consumer.reader.is_same(delivery, row["hash"]):
             contradict(self.writes, delivery, IncidentKind.IDENTITY_REUSE, reused_identity(row))
         elif (row["incarnation"], row["seq"]) != (self.incarnation, delivery.seq):
@@ -339,7 +339,7 @@ class Transaction:
     # -- write ---------------------------------------------------------------------------------------------------
 
     async def _write(self, folded: FoldedBatch, spans: BatchSpans | None) -> None:
-        """Everything the batch decided."""
+        """Write everything the batch decided."""
         await self.model.write(folded)
         waiting, asking = (p.delivery for p in self.writes.parked), (d for d, _ in folded.intents)
         self.context.tracer.keep_baggage(waiting, asking)

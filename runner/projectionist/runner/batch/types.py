@@ -30,7 +30,7 @@ class Batch(msgspec.Struct):
     """Why the only event of this batch is failed instead of tried."""
 
     def settles(self) -> set[int]:
-        """The messages of the present stream that are settled once this is committed."""
+        """Return the messages of the present stream that are settled once this is committed."""
         if self.deliveries and self.deliveries[0].released is not None:
             return set()  # out of quarantine, perhaps of an earlier stream, and acked long ago
         return {*[one.seq for one in self.deliveries], *[one.seq for one in self.unreadable], *self.foreign}

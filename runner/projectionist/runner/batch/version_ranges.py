@@ -27,7 +27,8 @@ class VersionRanges:
         return found is not None and version <= found[1]
 
     def after(self, version: int) -> int:
-        """The end of the range that begins right behind this version or holds it; the version itself without one."""
+        """Return the end of the range that begins right behind this version or holds it; the version itself without
+        one."""
         found = self._from(version + 1)
         return version if found is None else max(version, found[1])
 
@@ -40,7 +41,7 @@ class VersionRanges:
         return 0 if found is None else found[2] + min(found[1], version) - found[0] + 1
 
     def _from(self, version: int) -> tuple[int, int, int] | None:
-        """The last range that begins at or before this version."""
+        """Return the last range that begins at or before this version."""
         if not self._merged:
             self._merge()
         at = bisect_right(self._ranges, (version, inf, 0))

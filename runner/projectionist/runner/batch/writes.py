@@ -44,12 +44,12 @@ class ParkedEvent(msgspec.Struct):
 
     @property
     def delay(self) -> float | None:
-        """Seconds until an entry without order is tried again; ordered ones wait at their aggregate's head."""
+        """Return seconds until an entry without order is tried again; ordered ones wait at their aggregate's head."""
         return None if self.ordered else self.failed.delay
 
     @property
     def kept(self) -> bytes | None:
-        """The bytes to store; None leaves a reference to the stream."""
+        """Return the bytes to store; None leaves a reference to the stream."""
         return None if self.is_reference else self.delivery.data
 
     @property
@@ -193,7 +193,7 @@ class BatchWrites:
                 self.count(one, outcome)
 
     def soonest(self) -> float | None:
-        """Seconds until the first of these aggregates and entries is due again."""
+        """Return seconds until the first of these aggregates and entries is due again."""
         delays = [moved.delay for moved in self.moved if moved.delay is not None]
         delays += [failed.delay for _, failed in self.failed_again if failed.delay is not None]
         delays += [parked.delay for parked in self.parked if parked.delay is not None]

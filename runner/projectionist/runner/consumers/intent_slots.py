@@ -12,7 +12,7 @@ class SlotRenamed(ProjectionistError):
 
 
 def frozen(name: str, known: Iterable[str], declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Under which registered name each declared slot goes on, for those that were renamed.
+    """Return under which registered name each declared slot goes on, for those that were renamed.
 
     `declared` maps the slots of today to the names they had. Raises SlotRenamed where a registered slot is gone
     while another has appeared that does not say what it was called before.

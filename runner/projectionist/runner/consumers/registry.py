@@ -112,7 +112,7 @@ class Registry:
         )
 
     async def checked(self, definition: Definition) -> Record:
-        """The registration, if it is of this class as it is now; raises NotRegistered."""
+        """Return the registration, if it is of this class as it is now; raises NotRegistered."""
         row = await self._connection.fetchrow(self._sql["select_consumer"], definition.name)
         return _checked(definition, row)
 

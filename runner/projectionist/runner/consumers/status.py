@@ -80,7 +80,7 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        """Messages the broker still holds for the consumer; None when no process tells."""
+        """Return messages the broker still holds for the consumer; None when no process tells."""
         return max((r.lag for r in self.runners if r.lag is not None), default=None)
 
 
@@ -94,7 +94,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 async def consumers(connection: Connection, schema: str) -> list[ConsumerStatus]:
-    """Every registered consumer, by name."""
+    """Return every registered consumer, by name."""
     rows = await connection.fetch(Statements("projectionist.runner", schema)["select_status"], MOST)
     return [msgspec.convert(_decoded(dict(row)), ConsumerStatus) for row in rows]
 
@@ -147,13 +147,13 @@ class Shared(msgspec.Struct, frozen=True):
 
 
 async def shared(connection: Connection, schema: str) -> list[Shared]:
-    """Events in quarantine and open incidents, by whom they concern."""
+    """Return events in quarantine and open incidents, by whom they concern."""
     rows = await connection.fetch(Statements("projectionist.runner", schema)["select_shared_trouble"])
     return [Shared(*row) for row in rows]
 
 
 async def breakdown(connection: Connection, schema: str, by: str) -> list[Counted]:
-    """Counters of every consumer `by` "type" or "hour"."""
+    """Return counters of every consumer `by` "type" or "hour"."""
     rows = await connection.fetch(Statements("projectionist.runner", schema)[f"select_counts_by_{by}"])
     return [Counted(*row) for row in rows]
 

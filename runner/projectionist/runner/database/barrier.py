@@ -58,7 +58,7 @@ async def alone(
     within_s: float | None = HOLD_S,
     wait_s: float | None = None,
 ) -> AsyncIterator[Hold]:
-    """A transaction beside which no batch of this consumer is open; raises BarrierTimeout after `within_s`.
+    """Open a transaction beside which no batch of this consumer is open; raise BarrierTimeout after `within_s`.
 
     Open batches are waited for no longer than `wait_s`, or the connection's lock_timeout, which stays so inside: new
     ones wait meanwhile. `what` is done, for whoever measures.
@@ -108,7 +108,7 @@ def note(what: str, seconds: float) -> None:
 
 
 def barrier_key(schema: str, number: int) -> int:
-    """The advisory lock that every batch of a consumer shares, and that a taker holds alone."""
+    """Return the advisory lock that every batch of a consumer shares, and that a taker holds alone."""
     return advisory_key(schema, f"consumer:{number}")
 
 

@@ -52,11 +52,11 @@ class FailureBook:
         self._pages[failed.consumer, failed.what] = failed
 
     def over(self, consumer: str, what: str) -> None:
-        """The chore has gone well, or is done no more."""
+        """Note that the chore has gone well, or is done no more."""
         self._pages.pop((consumer, what), None)
 
     def failing(self) -> list[FailedChore]:
-        """Those that fail again and again, and have not been quiet for longer than they would wait."""
+        """Return those that fail again and again, and have not been quiet for longer than they would wait."""
         since = clock.now() - QUIET_S
         return [one for one in self._pages.values() if one.many >= TOLD_FROM and one.at >= since]
 
@@ -75,7 +75,8 @@ class ChoreFailures:
         self._told = ""
 
     def note(self, error: Exception, *, well_s: float = 0.0) -> float:
-        """Seconds to wait before the next try; `well_s`: for how long the one that failed now had gone well."""
+        """Return the seconds to wait before the next try; `well_s`: for how long the one that failed now had gone
+        well."""
         if well_s > self._again.maximum_s:
             self.over()
         self._many += 1
@@ -90,7 +91,7 @@ class ChoreFailures:
         return interval(self._again, self._many) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
     def over(self) -> None:
-        """It has gone well: what comes is told anew, and tried again soon."""
+        """Note that it has gone well: the next failure is logged as new, and tried again soon."""
         self._many, self._told = 0, ""
         if self._book is not None:
             self._book.over(*self._page)
@@ -136,7 +137,7 @@ class Chore:
             self._setbacks.over()
 
     def over(self) -> None:
-        """It is done no more."""
+        """Forget it: it is done no more."""
         self._setbacks.over()
 
 
@@ -187,5 +188,5 @@ def passes(error: Exception) -> bool:
 
 
 def said(error: BaseException) -> str:
-    """An error in a line: ours are sentences, others need their class."""
+    """Return an error in a line: ours are sentences, others need their class."""
     return str(error) if isinstance(error, ProjectionistError) else f"{type(error).__name__}: {error}"

@@ -40,7 +40,7 @@ class DeadSessions:
 
     @asynccontextmanager
     async def terminating_blockers(self, backend_pid: int) -> AsyncIterator[None]:
-        """While inside, sessions that keep this backend waiting are ended if their process has fallen silent.
+        """End sessions that keep this backend waiting inside, if their process has fallen silent.
 
         No timeout of PostgreSQL ends a session whose process was stopped in the middle of reading a result.
         """

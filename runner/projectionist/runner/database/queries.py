@@ -94,19 +94,19 @@ class Queries:
         await self.connection.execute(self._text(statement), *arguments)
 
     async def value(self, statement: str, *arguments: object) -> Any:
-        """The one value it answers."""
+        """Return the one value it answers."""
         return await self.connection.fetchval(self._text(statement), *arguments)
 
     async def row(self, statement: str, *arguments: object) -> Record | None:
-        """The one row it answers, if any."""
+        """Return the one row it answers, if any."""
         return await self.connection.fetchrow(self._text(statement), *arguments)
 
     async def rows(self, statement: str, *arguments: object) -> list[Record]:
-        """All rows."""
+        """Return all rows."""
         return await self.connection.fetch(self._text(statement), *arguments)
 
     async def cursor(self, statement: str, *arguments: object) -> AsyncIterator[Record]:
-        """All rows, not all in memory at once. Inside a transaction."""
+        """Yield all rows, not all in memory at once. Inside a transaction."""
         async for row in self.connection.cursor(self._text(statement), *arguments, prefetch=5_000):
             yield row
 
@@ -114,7 +114,8 @@ class Queries:
     async def alone(
         self, consumer: int, what: str, *, within_s: float | None = barrier.HOLD_S
     ) -> AsyncIterator[None]:
-        """A transaction that keeps every batch of the consumer out, asked for again and again for short moments.
+        """Open a transaction that keeps every batch of the consumer out, asking for it again and again for short
+        moments.
 
         Raises BarrierTimeout where it would take longer, InUse where a batch or what is changed is in use for too long.
         """
@@ -140,7 +141,7 @@ class Queries:
     async def alone_once(
         self, consumer: int, what: str, *, within_s: float | None, wait_s: float
     ) -> AsyncIterator[None]:
-        """The same in one try; raises LockNotAvailableError where open batches take longer than `wait_s`."""
+        """Do the same in one try; raise LockNotAvailableError where open batches take longer than `wait_s`."""
         hold = barrier.Hold()
         try:
             given = (self.connection, self.schema, consumer, what)
@@ -161,7 +162,7 @@ class Queries:
         return row
 
     async def open_build(self, consumer: int) -> Build | None:
-        """The build that is open for a consumer, whoever builds."""
+        """Return the build that is open for a consumer, whoever builds."""
         row = await self.row("select_open_build", consumer)
         if row is None:
             return None
@@ -177,7 +178,8 @@ class Queries:
             )
 
     def _text(self, statement: str) -> str:
-        """The statement; positions of a build are in a table of its own, so that no build waits for another's."""
+        """Return the statement; positions of a build are in a table of its own, so that no build waits for
+        another's."""
         text = self._sql[statement]
         return (
             text

@@ -18,12 +18,12 @@ _attribute = msgspec.json.Decoder(str | int | bool | None)
 
 
 def is_structured(content_type: str) -> bool:
-    """True if the body is a whole CloudEvent."""
+    """Return whether the body is a whole CloudEvent."""
     return content_type[: len(CONTENT_TYPE)].lower() == CONTENT_TYPE
 
 
 def unfold(content_type: str, fields: Fields, names: tuple[str, ...], body: bytes) -> tuple[Fields, bytes]:
-    """The fields, those of the body before those of the headers, and the data; HeaderError if it is no event.
+    """Return the fields, those of the body before those of the headers, and the data; HeaderError if it is no event.
 
     `names` are the headers of `fields`; `ce-` and an attribute's name are one and the same.
     """

@@ -23,7 +23,7 @@ def event_hash(kind: str, schema: int, aggregate: str | None, version: int | Non
 
 
 def canonical(data: bytes, most_depth: int) -> bytes:
-    """JSON in the one way in which equal documents are written; other bytes as they are.
+    """Return JSON in the one way in which equal documents are written; other bytes as they are.
 
     A document that names a member twice is no other's equal: of the two, a decoder keeps one.
     """

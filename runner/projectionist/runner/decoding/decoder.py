@@ -94,7 +94,7 @@ class Decoder:
         )
 
     def read(self, arrival: Arrival) -> Delivery | Unreadable | None:
-        """The delivery, or why there is none; None for a subject of others, whatever came under it."""
+        """Return the delivery, or why there is none; None for a subject of others, whatever came under it."""
         try:
             told_by = parse_ack_subject(arrival.reply)
         except (ValueError, IndexError):
@@ -109,11 +109,12 @@ class Decoder:
         return one
 
     def reread(self, arrival: Arrival, seq: int, incarnation: int | None = None) -> Delivery | Unreadable:
-        """The same for a message that was not delivered just now: what the stream or quarantine holds at `seq`."""
+        """Return the same for a message that was not delivered just now: what the stream or quarantine holds at
+        `seq`."""
         return self._answer(arrival, seq, 1, 0, self.incarnation if incarnation is None else incarnation)
 
     def settled(self, arrival: Arrival) -> Delivery | Unreadable | None:
-        """The same for an event that was read and settled before, in half the time: it has no hash, and what was
+        """Return the same for an event that was read and settled before, in half the time: it has no hash, and what was
         checked then is not checked again. Its content is."""
         try:
             fields = self._heads.read(arrival.head)
@@ -243,7 +244,7 @@ class Decoder:
         return f"{kind}/{name}"
 
     def body(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
-        """The event that a body holds, or what is wrong with it; neither if no handler declares its type."""
+        """Return the event that a body holds, or what is wrong with it; neither if no handler declares its type."""
         if bad := self._too_large(data):  # of an ignored type too: it may have to be parked
             return None, f"the body {bad}"
         if kind not in self._known:
@@ -253,7 +254,7 @@ class Decoder:
         return self._decoded(kind, schema, data)
 
     def _decoded(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
-        """The same of a body whose size and depth are in order."""
+        """Return the same of a body whose size and depth are in order."""
         if kind not in self._known:
             return None, "no handler declares its type" if self._policy.unknown == "fail" else None
         try:
@@ -268,7 +269,7 @@ class Decoder:
         return kind in self._known or self._policy.unknown == "fail"
 
     def stored(self, row: Row, head: bytes | None, body: bytes) -> bytes | None:
-        """The data of a message read from the stream again, if it is still the event of this row."""
+        """Return the data of a message read from the stream again, if it is still the event of this row."""
         try:
             fields = self._heads.read(head)
             if fields[14] is not None and cloudevents_structured.is_structured(fields[14]):
@@ -338,7 +339,8 @@ class Decoder:
         )
 
     def _as_far_as_known(self, arrival: Arrival) -> Known:
-        """Source, id, aggregate and version, each if it is there and in order: where it may be missed, say so."""
+        """Return source, id, aggregate and version, each if it is there and in order: where it may be missed, say
+        so."""
         try:
             fields = self._heads.read(arrival.head)
         except HeaderError:

@@ -61,7 +61,7 @@ class Delivery(msgspec.Struct, gc=False):
 
     @property
     def provisional(self) -> InboxState:
-        """The state it ends in unless something holds it up."""
+        """Return the state it ends in unless something holds it up."""
         if self.discarded:
             return InboxState.DISCARDED
         return InboxState.IGNORED if self.event is None and self.problem is None else InboxState.APPLIED

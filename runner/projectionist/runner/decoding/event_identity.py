@@ -22,7 +22,7 @@ class Identities:
     """Source and id by a consumer's policy: fields of the body if it names some, else what came with it."""
 
     def __init__(self, policy: Policy, stream: str, names: tuple[str, ...]) -> None:
-        """`names`: the headers of `fields`, the id's first."""
+        """Take `names`, the headers of `fields`, the id's first."""
         self._policy, self._stream, self._names = policy, stream, names
         self.usual = not (policy.identity_fields or policy.identity_scope or policy.identity_types)
         """Whether an id that stands in the headers is the whole identity."""
@@ -30,7 +30,7 @@ class Identities:
     def identify(
         self, fields: Fields, data: bytes, place: tuple[str | int | None, ...]
     ) -> tuple[str, str, bool]:
-        """Source, id, and whether no producer gave it; `place` stands for the event if nothing else does."""
+        """Return source, id, and whether no producer gave it; `place` stands for the event if nothing else does."""
         source, name = fields[1] or self._stream, fields[0]
         if self.usual and name:
             return source, name, False

@@ -50,7 +50,8 @@ class _Plan:
 
     @cached_property
     def whole(self) -> re.Pattern[str]:
-        """A whole block of these names with simple values, in a group each. The last group never takes part: None."""
+        """Return a whole block of these names with simple values, in a group each. The last group never takes part:
+        None."""
         lines = "".join(rf"{re.escape(name)}: {_SIMPLE}\r\n" for name in self._names)
         return re.compile(rf"NATS/1\.0\r\n{lines}\r\n(?:(?!)())?")
 
@@ -77,7 +78,8 @@ class Heads:
         self._usual: tuple[re.Pattern[str], Pick] = _NEVER, itemgetter(0)
 
     def read(self, head: bytes | None) -> Fields:
-        """The fields of a raw header block; HeaderError where it is too large, or a wanted one is repeated or not text.
+        """Return the fields of a raw header block; HeaderError where it is too large, or a wanted one is repeated or
+        not text.
 
         A malformed trace context is none.
         """
@@ -97,7 +99,7 @@ class Heads:
         return self._slowly(text)
 
     def _slowly(self, text: str) -> Fields:
-        """The same for a block that is not written as the one before it."""
+        """Return the same for a block that is not written as the one before it."""
         lines = text.split("\r\n")
         if len(lines) > MOST_LINES:
             raise HeaderError(f"there are {len(lines)} lines of headers, more than {MOST_LINES}")
@@ -155,7 +157,7 @@ class BadHeader(ProjectionistError):
 
 
 def replaced(head: bytes | None, given: Mapping[str, str | None]) -> bytes:
-    """A header block with these headers instead of its own of the same names; None removes one."""
+    """Return a header block with these headers instead of its own of the same names; None removes one."""
     for name, value in given.items():
         if not _NAME.fullmatch(name) or (value is not None and not is_printable(value, MOST_BYTES)):
             raise BadHeader(
@@ -174,6 +176,6 @@ def _coded(name: str, value: str) -> str:
 
 
 def _loose(lines: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names and values of lines that are not written the usual way; what is no header is passed over."""
+    """Return names and values of lines that are not written the usual way; what is no header is passed over."""
     pairs = [line.partition(":") for line in lines if ":" in line]
     return tuple(name.strip() for name, _, _ in pairs), tuple(value.strip(" \t") for _, _, value in pairs)

@@ -28,7 +28,7 @@ def fault(data: bytes, most_depth: int) -> str | None:
 
 
 def _bad_escape(data: bytes) -> str | None:
-    """An escaped NUL, or half of a surrogate pair: jsonb and text take neither."""
+    """Return an escaped NUL, or half of a surrogate pair: jsonb and text take neither."""
     high_ends = -1  # where a high half has just ended, and its low half must begin
     for found in _ESCAPES.finditer(data):
         code = int(found[1], 16) if found[1] else -1

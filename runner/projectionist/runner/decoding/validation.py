@@ -15,7 +15,7 @@ _BYTES = {0: 0xF700} | {code: 0xF700 + code % 0x100 for code in range(0xD800, 0x
 
 
 def number(text: str, most: int, reason: Reason) -> int:
-    """The number that a header holds."""
+    """Return the number that a header holds."""
     if text.isascii() and text.isdigit() and len(text) <= 40 and 1 <= (found := int(text)) <= most:
         return found
     raise Refused(reason, f"the {reason} {text!r} is not a number from 1 to {most}")
@@ -49,7 +49,7 @@ def ordered_place(aggregate: str | None, version: int | None, names: tuple[str, 
 
 
 def check_fields(source: str, name: str, kind: str, aggregate: str | None, subject: str) -> None:
-    """Identity, type, aggregate and subject can be printed and fit an index."""
+    """Check that identity, type, aggregate and subject can be printed and fit an index."""
     if LOST in subject:  # two different subjects of a stream would be one
         raise Refused(Reason.SUBJECT, f"the subject holds U+FFFD, which stands for lost bytes: {subject!a}")
     if printable_text.is_printable(f"{source}{name}{kind}{aggregate}{subject}", ID_BYTES):
@@ -62,7 +62,7 @@ def check_fields(source: str, name: str, kind: str, aggregate: str | None, subje
 
 
 def check_causes(correlation: str | None, causation: str | None) -> None:
-    """The same of correlation and causation."""
+    """Check the same of correlation and causation."""
     if printable_text.is_printable(f"{correlation}{causation}", TEXT_BYTES):
         return
     _check_text(Reason.HEADERS, "correlation id", correlation or "", TEXT_BYTES)
@@ -70,7 +70,7 @@ def check_causes(correlation: str | None, causation: str | None) -> None:
 
 
 def check_time(text: str) -> None:
-    """It is a time with an offset."""
+    """Check that it is a time with an offset."""
     try:
         cloudevents.timestamp(text)
     except HeaderError as error:
@@ -80,24 +80,24 @@ def check_time(text: str) -> None:
 def trace_of(
     parent: str | None, ce_parent: str | None, state: str | None, ce_state: str | None
 ) -> tuple[str | None, str | None]:
-    """A trace context that is malformed is none: the standard wants a new trace then, not a refusal."""
+    """Return the trace context, or none where it is malformed: the standard wants a new trace then, not a refusal."""
     if parent is None:
         parent, state = ce_parent, ce_state
     return cloudevents.trace_context(parent, state)
 
 
 def clean(text: str) -> str:
-    """The beginning of `text` as PostgreSQL takes it."""
+    """Return the beginning of `text` as PostgreSQL takes it."""
     return printable_text.storable(text[:DETAIL])
 
 
 def kept(text: str | None, most: int) -> str | None:
-    """`text`, where it is what one of its kind may be."""
+    """Return `text`, where it is what one of its kind may be."""
     return text if text is not None and printable_text.is_printable(text, most) else None
 
 
 def kept_subject(subject: str) -> str:
-    """The subject of an unreadable message, whole, as PostgreSQL takes it.
+    """Return the subject of an unreadable message, whole, as PostgreSQL takes it.
 
     A private code point stands for each byte that no text can hold: two subjects stay two, and whoever reads the
     message again refuses it again.

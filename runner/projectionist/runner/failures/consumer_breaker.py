@@ -61,7 +61,7 @@ class ConsumerBreaker:
         return self._probe is not None
 
     async def enter(self) -> None:
-        """Before anything is fetched: take the probe if there is one to take; raises Tripped while it is open."""
+        """Take the probe, if there is one to take, before anything is fetched; raise Tripped while it is open."""
         async with self._row() as (store, circuit, now, reason):
             admission, admitted = admit(circuit, self._policy, now)
             if admission is Admission.NONE:
@@ -88,7 +88,7 @@ class ConsumerBreaker:
         return verdict
 
     async def filtered(self) -> None:
-        """A finding said that the consumer's subjects do not lead to the missing versions."""
+        """Note a finding that the consumer's subjects do not lead to the missing versions."""
         self._filtered += 1
         if self._filtered >= FILTERED:
             self._filtered = 0
@@ -148,12 +148,12 @@ class ConsumerBreaker:
 
 
 def _circuit_policy(policy: Policy) -> BreakerPolicy:
-    """The consumer's policy in the words of a circuit: whoever reports a failure has counted already."""
+    """Return the consumer's policy in the words of a circuit: whoever reports a failure has counted already."""
     return BreakerPolicy(failures=1, open_s=policy.open_s, maximum_s=policy.maximum_s, probe_s=PROBE_S)
 
 
 def circuit_of(row: Record) -> Circuit:
-    """The circuit that a row holds."""
+    """Return the circuit that a row holds."""
     return msgspec.convert(
         {name: row[name] for name in ("state", "epoch", "failures", "openings", "until", "pause_s")}, Circuit
     )

@@ -30,7 +30,7 @@ class BatchFailures(msgspec.Struct, frozen=True):
 
 
 def seen(applied: Iterable[BatchResult], at: float) -> BatchFailures:
-    """The keys on which handlers failed, among how many that were tried. Gaps are no failures."""
+    """Return the keys on which handlers failed, among how many that were tried. Gaps are no failures."""
     failed: set[str] = set()
     tried = 0
     for one in applied:

@@ -67,7 +67,8 @@ class Baselines:
             announce("baseline.found")
 
     async def _lowest_of(self, parked: Mapping[str, int]) -> dict[str, int]:
-        """The lowest version of each; those the broker could not be asked about are left out, and asked again."""
+        """Return the lowest version of each; those the broker could not be asked about are left out, and asked
+        again."""
         found: dict[str, int] = {}
         left = iter(parked.items())
 
@@ -84,7 +85,7 @@ class Baselines:
         return found
 
     async def _lowest(self, aggregate: str, version: int) -> int:
-        """The lowest version in stream or parked (`version`), if the subject tells the aggregates apart."""
+        """Return the lowest version in stream or parked (`version`), if the subject tells the aggregates apart."""
         kind, _, name = aggregate.partition("/")
         subject = self._consumer.definition.subjects.subject_for(kind, name)
         seq = 0

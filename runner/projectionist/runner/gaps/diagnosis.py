@@ -37,7 +37,7 @@ class MissingVersions(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The versions, for people."""
+        """Return the versions, for people."""
         first, last = self.version + 1, self.until - 1
         return f"version {first}" if first == last else f"versions {first} to {last}"
 
@@ -81,7 +81,7 @@ def is_implausible(lack: MissingVersions, last_seq: int) -> bool:
 
 
 def diagnose(lack: MissingVersions, evidence: SearchEvidence) -> Finding:
-    """The finding; without proof that everything was settled it is always that they may still come."""
+    """Return the finding; without proof that everything was settled it is always that they may still come."""
     if is_implausible(lack, evidence.last_seq):
         return Finding.IMPLAUSIBLE
     if not evidence.floor_passed:
@@ -100,7 +100,7 @@ def may_come(lack: MissingVersions, finding: Finding, evidence: SearchEvidence) 
 
 
 def explain_gap(lack: MissingVersions, finding: Finding, evidence: SearchEvidence) -> str:
-    """The finding in words, with the next step."""
+    """Return the finding in words, with the next step."""
     key: str = finding
     if finding is Finding.FILTERED and evidence.elsewhere is not None:
         key = "elsewhere"

@@ -166,7 +166,8 @@ class GapFetcher:
         return [one for one in taken if one not in unknown and one not in self._waiting]
 
     async def _passed(self) -> dict[str, PendingGap]:
-        """The waiting ones that the floor has passed; those are not waiting any more, nor is who waited too long."""
+        """Return the waiting ones that the floor has passed; those are not waiting any more, nor is who waited too
+        long."""
         if not self._waiting:
             return {}
         durable = await api.consumer(self._client, self._consumer.definition.stream, self._durable)

@@ -35,8 +35,8 @@ class SearchResult(msgspec.Struct):
 
 
 def subject_of(lack: MissingVersions, subjects: Subjects) -> str | None:
-    """The subject that holds the aggregate's events, whether the stream takes it now or not; None where it cannot be
-    built."""
+    """Return the subject that holds the aggregate's events, whether the stream takes it now or not; None where it
+    cannot be built."""
     kind, _, name = lack.aggregate.partition("/")
     return subjects.subject_for(kind, name)
 
@@ -69,7 +69,7 @@ def _is_missing(lack: MissingVersions, delivery: Delivery) -> bool:
 async def search_other_subjects(
     stored: Stored, consumer: Consumer, lack: MissingVersions
 ) -> OtherSubject | None:
-    """A missing version on another subject with the aggregate's token at the same place, if there is one near."""
+    """Find a missing version on another subject with the aggregate's token at the same place, if there is one near."""
     heads = Heads(consumer.policy.headers)
     for subject in _widened(consumer.definition.subjects, lack):
         seq = lack.seq + 1
@@ -87,7 +87,7 @@ async def search_other_subjects(
 
 
 def _widened(subjects: Subjects, lack: MissingVersions) -> list[str]:
-    """Subjects like the aggregate's own with every other token open, of the same length or longer."""
+    """Return subjects like the aggregate's own with every other token open, of the same length or longer."""
     kind, _, name = lack.aggregate.partition("/")
     widened = set()
     for pattern in subjects.patterns:
@@ -100,7 +100,7 @@ def _widened(subjects: Subjects, lack: MissingVersions) -> list[str]:
 
 
 def _version(heads: Heads, head: bytes | None, lack: MissingVersions, kind: str) -> int | None:
-    """The version that a message claims for the aggregate, going by its headers alone."""
+    """Return the version that a message claims for the aggregate, going by its headers alone."""
     try:
         _, _, _, _, kind_of, name_of, version, *_ = heads.read(head)
     except HeaderError:

@@ -60,8 +60,8 @@ class AppliedFilter:
         """Events left to the live generation, or to catch-up."""
 
     def next(self, delivery: Delivery) -> AggregateProgress | None:
-        """Its aggregate's track, if it can be folded now and nothing else, which is nearly always so. Where it is not,
-        `take` decides."""
+        """Return its aggregate's track, if it can be folded now and nothing else, which is nearly always so. Where it
+        is not, `take` decides."""
         if not self._plain or self._held:
             return None
         track, version = self.tracks.get(delivery.aggregate or ""), delivery.version or 0
@@ -71,7 +71,7 @@ class AppliedFilter:
         return track
 
     def take(self, delivery: Delivery) -> Sequence[Delivery]:
-        """The events that can be folded now that this one is there, in their order; most often itself."""
+        """Return the events that can be folded now that this one is there, in their order; most often itself."""
         if delivery.seq in self._apart:
             return NOTHING
         if self._sequence == UNORDERED:
@@ -92,7 +92,7 @@ class AppliedFilter:
         return (delivery, *self._released(aggregate, track)) if aggregate in self._held else (delivery,)
 
     def incomplete(self) -> Iterator[tuple[str, int, int]]:
-        """Aggregates that did not get to where the live generation stood: name, version, cap."""
+        """Yield aggregates that did not get to where the live generation stood: name, version, cap."""
         after = self._decisions.after
         for aggregate, track in self.tracks.items():
             if track.at != track.cap and (at := after(aggregate, track.at)) < track.cap:
@@ -101,7 +101,7 @@ class AppliedFilter:
     def _decided(
         self, delivery: Delivery, aggregate: str, version: int, track: AggregateProgress
     ) -> Sequence[Delivery]:
-        """The same, for an aggregate about which something was decided."""
+        """Return the same, for an aggregate about which something was decided."""
         decisions = self._decisions
         if not decisions.holds(delivery):
             return NOTHING

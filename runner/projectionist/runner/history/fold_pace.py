@@ -18,7 +18,8 @@ TELLING = 50
 
 
 def divided(worked_s: float, share: float) -> int:
-    """Over how many buckets a bulk is best spread of which this share took so long; 0: too early to say. Pure."""
+    """Return over how many buckets a bulk is best spread of which this share took so long; 0: too early to say.
+    Pure."""
     if worked_s < KEPT_S:
         return 0
     buckets = ceil(worked_s / share / KEPT_S)
@@ -32,7 +33,7 @@ class Pace:
         self._each_s: float | None = None
 
     def took(self, events: int, seconds: float) -> None:
-        """So many were folded in this time."""
+        """Note that so many were folded in this time."""
         if events >= TELLING:
             self._each_s = seconds / events
 

@@ -101,7 +101,7 @@ class Folding:
             raise HandlersFailed(self.stumbles)
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
-        """The rows that are there in the end; raises HandlersFailed where a handler has failed."""
+        """Return the rows that are there in the end; raises HandlersFailed where a handler has failed."""
         if self.stumbles:
             raise HandlersFailed(self.stumbles)
         return [row for row in self._rows.changed().values() if row is not None]
@@ -120,7 +120,7 @@ class Bulk:
         progress: Progress,
         own: OwnType,
     ) -> None:
-        """`own` is found out on the way where it is not known yet."""
+        """Take what is folded into; `own` is found out on the way where it is not known yet."""
         self._client = client
         self._definition = definition
         self._read = decisions.reading(reader)
@@ -192,7 +192,7 @@ class Bulk:
     async def batches(
         self, filter_subject: str, first: int, last: int, size: int
     ) -> AsyncIterator[tuple[list[Delivery], int]]:
-        """The events that may be folded, in batches, each with the sequence up to which it is all."""
+        """Yield the events that may be folded, in batches, each with the sequence up to which it is all."""
         found: list[Delivery] = []
 
         def keep(delivery: Delivery, _: AggregateProgress | None) -> None:

@@ -44,5 +44,5 @@ class HandlersFailed(RebuildError):
 
 
 def handler_failure(delivery: Delivery, error: str) -> HandlerFailure:
-    """A failure on an event, as it is told."""
+    """Return a failure on an event, as it is told."""
     return HandlerFailure(delivery.aggregate, delivery.version, delivery.seq, delivery.type, error)

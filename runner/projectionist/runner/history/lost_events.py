@@ -82,7 +82,7 @@ async def holes_of(
 
 
 def _aggregates(consumer: Consumer, keys: Sequence[Any]) -> tuple[list[str] | None, str]:
-    """The aggregates that alone can have touched these rows, and what lets their messages through; None: any."""
+    """Return the aggregates that alone can have touched these rows, and what lets their messages through; None: any."""
     subjects = consumer.definition.subjects
     if not keys or not is_own(consumer):
         return None, subjects.filter
@@ -100,7 +100,7 @@ def is_own(consumer: Consumer) -> bool:
 
 
 async def forgotten_from(queries: Queries, consumer: int, stream: StreamInfo, name: str) -> int | None:
-    """The lowest sequence of which retention has removed an inbox row; 0: of an earlier stream, None: none.
+    """Return the lowest sequence of which retention has removed an inbox row; 0: of an earlier stream, None: none.
 
     Raises HistoryGone where the stream of this name is not the one that was read.
     """

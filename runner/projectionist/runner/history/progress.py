@@ -18,13 +18,13 @@ class Progress(Protocol):
     """Is told what happens."""
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase begins; `total` is how many events or rows it is about, as far as known."""
+        """Begin a phase; `total` is how many events or rows it is about, as far as known."""
 
     async def advance(self, done: int) -> None:
-        """So many more are done. May wait: that is how a reading is throttled."""
+        """Note that so many more are done. May wait: that is how a reading is throttled."""
 
     def say(self, text: str) -> None:
-        """Something worth a line."""
+        """Write a line."""
 
 
 class PhaseProgress:
@@ -66,13 +66,13 @@ class Logged:
         self._told = clock.now()
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase begins."""
+        """Begin a phase."""
         self._pace.begin(phase, total)
         self._told = clock.now()
         log.info("%s: %s, %d to do", self._name, phase, total)
 
     async def advance(self, done: int) -> None:
-        """So many more are done."""
+        """Note that so many more are done."""
         now = clock.now()
         await self._pace.advance(done)
         if now - self._told > EVERY_S:
@@ -86,7 +86,7 @@ class Logged:
         return f"{how}, {pace.left_s:.0f} s left" if pace.done else how
 
     def say(self, text: str) -> None:
-        """Something worth a line."""
+        """Write a line."""
         log.info("%s: %s", self._name, text)
 
 
@@ -98,15 +98,15 @@ class Watched(PhaseProgress):
         self._told = told
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase begins."""
+        """Begin a phase."""
         super().begin(phase, total)
         self._told.begin(phase, total)
 
     async def advance(self, done: int) -> None:
-        """So many more are done."""
+        """Note that so many more are done."""
         await super().advance(done)
         await self._told.advance(done)
 
     def say(self, text: str) -> None:
-        """Something worth a line."""
+        """Write a line."""
         self._told.say(text)

@@ -15,7 +15,7 @@ _NO_HEAD = 0xFFFFFFFF
 
 
 def bucket_of(key: Any, buckets: int) -> int:
-    """The bucket of a row; the same in every process."""
+    """Return the bucket of a row; the same in every process."""
     return crc32(repr(key).encode()) % buckets
 
 
@@ -39,7 +39,7 @@ class Spill:
 
     @property
     def open(self) -> list[int]:
-        """The buckets that are still to be folded."""
+        """Return the buckets that are still to be folded."""
         return sorted(self._files)
 
     def put(self, bucket: int, arrival: Arrival) -> None:
@@ -52,7 +52,7 @@ class Spill:
         file.write(b"".join((_HEAD.pack(*sizes), subject, arrival.reply, head or b"", arrival.data)))
 
     def read(self, bucket: int) -> Iterator[Arrival]:
-        """The events of a bucket in the order in which they were put; its file is gone afterwards."""
+        """Yield the events of a bucket in the order in which they were put; its file is gone afterwards."""
         with self._files.pop(bucket) as file:
             file.seek(0)
             while head := file.read(_HEAD.size):

@@ -63,7 +63,7 @@ class UnknownRows:
         return self.everywhere or self._rows.get(key)
 
     def key_of(self, aggregate: str) -> Any:
-        """The key of the row that is the aggregate's own."""
+        """Return the key of the row that is the aggregate's own."""
         return self._key.canonical(msgspec.convert(aggregate.partition("/")[2], self._key.kind, strict=False))
 
 
@@ -91,7 +91,7 @@ class MetVersions:
             ranges.append([version, version])
 
     def missing(self) -> list[Lost]:
-        """The first version of each aggregate that was neither met nor stepped over."""
+        """Return the first version of each aggregate that was neither met nor stepped over."""
         found = []
         for aggregate, track in self._tracks.items():
             at = self._end(aggregate, track)

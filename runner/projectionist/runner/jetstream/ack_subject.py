@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def parse_ack_subject(reply: bytes) -> tuple[int, int, int]:
-    """Stream sequence, delivered count and time of storing, as JetStream writes them into the reply subject.
+    """Return stream sequence, delivered count and time of storing, as JetStream writes them into the reply subject.
 
     `$JS.ACK.stream.durable.…` or, from newer brokers, `$JS.ACK.domain.account.stream.durable.…`.
     """
@@ -14,7 +14,7 @@ def parse_ack_subject(reply: bytes) -> tuple[int, int, int]:
 
 
 def stream_sequence(reply: bytes) -> int:
-    """The stream sequence alone."""
+    """Return the stream sequence alone."""
     words = reply.split(b".")
     return int(words[5 if len(words) == 9 else 7])
 

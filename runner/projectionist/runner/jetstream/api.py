@@ -163,7 +163,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
     """When the stream took it."""
 
     def arrival(self) -> Arrival:
-        """As if it had just arrived; there is nothing to ack."""
+        """Return it as if it had just arrived; there is nothing to ack."""
         return Arrival(subject=self.subject, reply=b"", head=self.hdrs, data=self.data, received=clock.now())
 
 
@@ -194,19 +194,19 @@ _MISSING = {
 
 
 async def stream(client: Client, name: str) -> StreamInfo:
-    """The stream of this name."""
+    """Return the stream of this name."""
     return await ask(client, f"STREAM.INFO.{name}", b"", StreamInfo)
 
 
 async def consumer(client: Client, stream_name: str, name: str) -> DurableInfo:
-    """The durable `name` of a stream."""
+    """Return the durable `name` of a stream."""
     return await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", DurableInfo)
 
 
 async def put_consumer(
     client: Client, stream_name: str, config: dict[str, Any], *, action: str
 ) -> DurableInfo:
-    """`create` or `update` a consumer, under its `name`. The filter `>` is none: even that one costs."""
+    """Return `create` or `update` a consumer, under its `name`. The filter `>` is none: even that one costs."""
     subject = f"CONSUMER.CREATE.{stream_name}.{config['name']}"
     if config["filter_subject"] == ALL:
         config = {key: value for key, value in config.items() if key != "filter_subject"}
@@ -235,7 +235,7 @@ async def drop_consumer(client: Client, stream_name: str, name: str) -> None:
 async def message(
     client: Client, stream_name: str, seq: int, subject: str | None = None
 ) -> StoredMessage | None:
-    """The message at `seq`, or the first of `subject` from there on; None if there is none.
+    """Return the message at `seq`, or the first of `subject` from there on; None if there is none.
 
     The stream's leader is asked: what it does not have is not there. (A direct get may be answered by a replica
     that is behind.)
@@ -251,7 +251,7 @@ async def message(
 
 
 async def ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
-    """The broker's answer to one request of the JetStream API."""
+    """Return the broker's answer to one request of the JetStream API."""
     try:
         data = (await client.request(f"$JS.API.{request}", body, timeout=seconds)).data
     except (NatsError, TimeoutError, OSError) as error:

@@ -49,7 +49,7 @@ class DurableUnfit(SettingsError):
 
 
 async def prepare(client: Client, wanted: DurableSpec) -> tuple[StreamInfo, DurableInfo]:
-    """The stream and the durable, which is created if it is missing and brought to our filter and sizes if not.
+    """Return the stream and the durable, which is created if it is missing and brought to our filter and sizes if not.
 
     Raises DurableNotOurs, before anything is changed, where the durable belongs to another database.
     """
@@ -125,8 +125,8 @@ def drifted(found: DurableInfo, config: dict[str, Any]) -> list[str]:
 
 
 def configuration(wanted: DurableSpec, metadata: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The durable's configuration. The filter is ours whatever the stream takes today: that may change at any time.
-    Of its present `metadata` stays what others have written."""
+    """Return the durable's configuration. The filter is ours whatever the stream takes today: that may change at any
+    time. Of its present `metadata` stays what others have written."""
     return {
         "durable_name": wanted.name,
         "name": wanted.name,

@@ -45,7 +45,7 @@ class DurableMark(msgspec.Struct, frozen=True):
     consumer: str
 
     def metadata(self, found: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The durable's metadata, with what others have written into `found`."""
+        """Return the durable's metadata, with what others have written into `found`."""
         place, others = self.owner.place, (found or {}).items()
         kept = {name: value for name, value in others if not name.startswith((_OURS, _SERVERS))}
         return kept | {
@@ -60,7 +60,7 @@ class DurableMark(msgspec.Struct, frozen=True):
 
 
 def whose(durable_mark: DurableMark, found: Mapping[str, str]) -> DurableOwner:
-    """Whose durable bears this metadata.
+    """Return whose durable bears this metadata.
 
     A token says it; where a failover lost ours, the higher timeline of the same database does.
     """

@@ -31,11 +31,11 @@ class Stored:
         self._answers = True
 
     async def first(self, subject: str, seq: int = 1) -> StoredMessage | None:
-        """The first message of a subject (it may hold wildcards) at or after `seq`. Raises BrokerError."""
+        """Return the first message of a subject (it may hold wildcards) at or after `seq`. Raises BrokerError."""
         return await self._ask(seq, subject)
 
     async def each(self, seqs: Iterable[int], most_bytes: int) -> dict[int, StoredMessage | None]:
-        """The messages at these sequences, None for one that is gone.
+        """Return the messages at these sequences, None for one that is gone.
 
         They are asked for in the order given, until `most_bytes` are there; the rest is left out. Raises BrokerError.
         """

@@ -92,7 +92,7 @@ class Pulls:
         self._release()
 
     def _tell(self, said: str) -> None:
-        """Once, until messages come again."""
+        """Log it once, until messages come again."""
         if said not in self._told:
             self._told.add(said)
             log.warning("durable %s: %s", self._next.decode(), said)
@@ -110,7 +110,7 @@ class Pulls:
                 timer.cancel()
 
     def cut(self, most: int, most_bytes: int) -> list[Arrival]:
-        """The first arrivals, at least one, within both limits."""
+        """Return the first arrivals, at least one, within both limits."""
         if len(self.arrivals) <= most and self.size <= most_bytes:
             taken, self.arrivals, self.size = self.arrivals, [], 0
         else:
@@ -127,7 +127,7 @@ class Pulls:
         return taken
 
     def begin(self) -> tuple[list[Arrival], float]:
-        """Sink: a read begins.
+        """Note that a read begins.
 
         If the event loop stood still, the messages of this read may have waited in the socket since then, and
         their ack wait has been running.
@@ -138,7 +138,7 @@ class Pulls:
         return self.arrivals, now if now - self._alive < 3 * self._tick_s else self._alive
 
     def end(self, size: int) -> None:
-        """Sink: a read is over."""
+        """Note that a read is over."""
         self.size += size
         came = len(self.arrivals) - self._before
         if not came:
@@ -151,7 +151,7 @@ class Pulls:
             self._release()
 
     def status(self, subject: str, head: bytes) -> None:
-        """Sink: the broker says something about one of our orders."""
+        """Take what the broker says about one of our pull requests."""
         if subject.rpartition(".")[2] != str(self._generation):
             return
         self._heard = clock.now()

@@ -57,7 +57,7 @@ class Source(Protocol):
         """Create or check what is read from, and begin; StreamMissing while there is nothing to read."""
 
     async def take(self, most: int, most_bytes: int, linger_s: float) -> list[Arrival]:
-        """At least one arrival; more, up to the limits, if the broker has more and sends it in time."""
+        """Return at least one arrival; more, up to the limits, if the broker has more and sends it in time."""
 
     def ack(self, arrivals: Sequence[Arrival]) -> int:
         """Ack those whose deadline stands; how many that were."""
@@ -66,7 +66,7 @@ class Source(Protocol):
         """Begin the ack wait of those anew whose deadline stands, and of what waits to be taken; how many that were."""
 
     def hold(self, *, held: bool) -> None:
-        """While held, ask the broker for nothing more; what is on its way still comes."""
+        """Ask the broker for nothing more while held; what is on its way still comes."""
 
     def give_back(self, arrivals: Sequence[Arrival]) -> int:
         """Have the broker deliver those at once again, to whoever asks; how many that were."""
@@ -99,8 +99,9 @@ class JetStreamSource:
         judge: Judge | None = None,
         durable_mark: DurableMark | None = None,
     ) -> None:
-        """`judge` looks at stream and durable before anything is pulled, again after every reconnect; it may refuse
-        them by raising, and says whether it has moved the durable. `durable_mark` says whose the durable has to be."""
+        """Pull nothing yet; `judge` looks at stream and durable before anything is pulled, again after every reconnect;
+        it may refuse them by raising, and says whether it has moved the durable. `durable_mark` says whose the durable
+        has to be."""
         self._client = client
         self._judge = judge
         self._line = line(client)
@@ -129,7 +130,7 @@ class JetStreamSource:
 
     @property
     def durable(self) -> str:
-        """The durable's name."""
+        """Return the durable's name."""
         return self._wanted.name
 
     async def open(self) -> StreamInfo:
@@ -147,7 +148,7 @@ class JetStreamSource:
         return stream
 
     async def take(self, most: int, most_bytes: int, linger_s: float) -> list[Arrival]:
-        """At least one arrival. A lone one is returned at once; `linger_s` is spent only if the broker said
+        """Return at least one arrival. A lone one is returned at once; `linger_s` is spent only if the broker said
         that it has more for us, and that is on order."""
         pulls = self._pulls
         while True:
@@ -175,7 +176,7 @@ class JetStreamSource:
         return told
 
     def hold(self, *, held: bool) -> None:
-        """While held, ask the broker for nothing more; what is on its way still comes."""
+        """Ask the broker for nothing more while held; what is on its way still comes."""
         self._pulls.held = held
 
     def give_back(self, arrivals: Sequence[Arrival]) -> int:
@@ -217,7 +218,7 @@ class JetStreamSource:
         self._drift = drift
 
     def _tell_pause(self, found: api.DurableInfo) -> None:
-        """One line, and another one when it goes on: whoever has paused it may have had a reason."""
+        """Log a pause of the durable, and its end: there may be a reason for it."""
         if found.paused is self._paused:
             return
         self._paused = found.paused

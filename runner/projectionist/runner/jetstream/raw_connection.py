@@ -32,7 +32,7 @@ class RawConnection(Protocol):
 
 
 def line(client: Client) -> RawConnection:
-    """The fastest line `client` can be."""
+    """Return the fastest line `client` can be."""
     return client if isinstance(client, fast_client.Client) else CompatConnection(client)
 
 

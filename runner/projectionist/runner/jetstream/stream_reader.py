@@ -36,7 +36,7 @@ RETRY_S = 1.0
 async def scan(
     client: Client, stream: str, filter_subject: str, first: int, last: int, *, headers_only: bool = False
 ) -> AsyncGenerator[list[Arrival], None]:
-    """The messages from sequence `first` to `last` that the filter lets through, in order, each once.
+    """Yield the messages from sequence `first` to `last` that the filter lets through, in order, each once.
 
     The broker numbers what it sends; a hole in its numbers, a lost connection or a lost reader means reading on
     behind the last good one. Raises StreamMissing if the stream is gone; anything else is waited out.
@@ -59,7 +59,8 @@ async def scan(
 async def follow(
     client: Client, stream: str, filter_subject: str, first: int, *, headers_only: bool = False
 ) -> AsyncGenerator[list[Arrival], None]:
-    """The messages from sequence `first` on, in order, each once, as they come; an empty block where none is left.
+    """Yield the messages from sequence `first` on, in order, each once, as they come; an empty block where none is
+    left.
 
     It never ends by itself; `aclosing` it.
     """
@@ -89,18 +90,18 @@ async def follow(
 
 
 def sequence(arrival: Arrival) -> int:
-    """The stream sequence of an arrival."""
+    """Return the stream sequence of an arrival."""
     return ack_subject.stream_sequence(arrival.reply)
 
 
 def as_arrival(message: api.StoredMessage, stream: str) -> Arrival:
-    """A stored message in the shape of an arrival."""
+    """Return a stored message in the shape of an arrival."""
     reply = f"$JS.ACK.{stream}.projectionist.1.{message.seq}.1.0.0".encode()
     return Arrival(subject=message.subject, reply=reply, head=message.hdrs, data=message.data, received=0.0)
 
 
 async def fetch(client: Client, stream: str, filter_subject: str, seqs: Iterable[int]) -> dict[int, Arrival]:
-    """The messages at these sequences: neighbours in one go, the rest one by one. What is gone is missing."""
+    """Return the messages at these sequences: neighbours in one go, the rest one by one. What is gone is missing."""
     found: dict[int, Arrival] = {}
     alone: list[int] = []
     for run in _runs(sorted(seqs)):
@@ -130,7 +131,7 @@ async def _get(client: Client, stream: str, seqs: list[int], found: dict[int, Ar
 
 
 def _runs(seqs: list[int]) -> list[list[int]]:
-    """Sequences in groups that are read best in one go."""
+    """Return sequences in groups that are read best in one go."""
     runs: list[list[int]] = []
     for seq in seqs:
         if runs and seq - runs[-1][-1] <= _NEIGHBOURS:
@@ -202,7 +203,7 @@ class _Reader:
                 return
 
     async def _look(self) -> None:
-        """Nothing has come for a while: is the consumer still there, and has it more for us?"""
+        """Ask, where nothing has come for a while, whether the consumer is still there and has more for us."""
         try:
             found = await api.consumer(self._client, self._stream, self._name)
         except ConsumerMissing as error:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def subjects(stream: StreamConfig) -> list[str]:
-    """The patterns, at least one of which every new message matches."""
+    """Return the patterns, at least one of which every new message matches."""
     taken = set(stream.subjects or ())
     for origin in [*(stream.sources or ()), *([stream.mirror] if stream.mirror is not None else ())]:
         taken |= _sourced(origin)

@@ -44,7 +44,7 @@ class Tail:
         announce("tail.ready")
 
     async def these(self, seqs: Sequence[int]) -> dict[int, Arrival] | None:
-        """The messages at these sequences; None if they are not all at hand. Asks nobody."""
+        """Return the messages at these sequences; None if they are not all at hand. Asks nobody."""
         last = max(seqs, default=0)
         with anyio.move_on_after(LATE_S):
             while self._at < last:
@@ -77,7 +77,7 @@ class Tail:
 
 @asynccontextmanager
 async def tailing(client: Client, stream: str, filter_subject: str, top: int) -> AsyncIterator[Tail]:
-    """The tail from a little before message `top` on, read inside the block."""
+    """Yield the tail from a little before message `top` on, read inside the block."""
     tail = Tail()
     blocks = follow(client, stream, filter_subject, max(1, top - BEFORE))
     with unwrap_single_exception():

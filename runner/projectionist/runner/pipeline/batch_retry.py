@@ -173,7 +173,7 @@ class Settling:
     def _witnessed(
         self, part: BatchPart, trouble: ErrorClass, *, single: bool, long: bool, known: bool
     ) -> FailedPart:
-        """One more miss, and all that speaks for or against the part."""
+        """Return one more miss, and all that speaks for or against the part."""
         progress = self._progress
         part.misses += 1
         part.unparked += part.way is Way.FAIL
@@ -252,7 +252,7 @@ class Settling:
         return slow(self._consumer.policy.retry).initial_s if passes else None
 
     async def _leave(self, part: BatchPart, error: Exception) -> None:
-        """Of its event nothing can be written: it stays where it came from, and all others go on."""
+        """Leave the event where it came from, since nothing can be written of it; all others go on."""
         log.error(
             "%s: an event can neither be applied nor put aside, and comes again: %s",
             self._consumer.definition.name,

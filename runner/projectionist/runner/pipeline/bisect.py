@@ -37,7 +37,7 @@ class BatchPart(msgspec.Struct):
 
     @property
     def keys(self) -> set[str]:
-        """The aggregates, and ids without order, that stand in it."""
+        """Return the aggregates, and ids without order, that stand in it."""
         return _names(self.batch)
 
     @property
@@ -52,7 +52,7 @@ class BatchPart(msgspec.Struct):
 
 
 def part_of(batch: Batch, since: tuple[float, int] | None = None) -> BatchPart:
-    """A batch, or a share of one, as a part."""
+    """Return a batch, or a share of one, as a part."""
     holds_events = batch.deliveries or batch.due or batch.entries
     way = Way.FAIL if batch.refusal else Way.APPLY if holds_events else Way.PUT_ASIDE
     return BatchPart(batch=batch, way=way, since=since, refused=batch.refusal is not None)
@@ -61,7 +61,7 @@ def part_of(batch: Batch, since: tuple[float, int] | None = None) -> BatchPart:
 def divided(
     batch: Batch, drain_batch_size: int, at: str | None = None, *, known: bool = False
 ) -> list[list[Batch]]:
-    """The batch in lanes that do not depend on each other, each in its order; none if it is one event.
+    """Return the batch in lanes that do not depend on each other, each in its order; none if it is one event.
 
     `at`: the aggregate, or event without order, during which it failed: a lane of its own. A new event is tried without
     what it might drain, and of a drain less and less at once; `known`: only its head, which has failed before.
@@ -93,7 +93,8 @@ def _names(part: Batch) -> set[str]:
 
 
 def units(batch: Batch) -> list[Batch]:
-    """The batch in the smallest parts that may fail on their own: by aggregate, and inside one aggregate by event."""
+    """Return the batch in the smallest parts that may fail on their own: by aggregate, and inside one aggregate by
+    event."""
     groups: dict[str, list[Delivery]] = {aggregate: [] for aggregate in batch.due}
     for delivery in batch.deliveries:
         groups.setdefault(delivery.aggregate or delivery.id, []).append(delivery)
@@ -114,7 +115,7 @@ def units(batch: Batch) -> list[Batch]:
 
 
 def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
-    """Parts of a batch as one again."""
+    """Return parts of a batch as one again."""
     return Batch(
         deliveries=[d for part in parts for d in part.deliveries],
         unreadable=[u for part in parts for u in part.unreadable],
@@ -126,7 +127,8 @@ def merged(parts: Sequence[Batch], limit: int | None) -> Batch:
 
 
 def as_bytes(delivery: Delivery, why: str, again_s: float | None) -> Unreadable:
-    """An event that PostgreSQL refuses, for quarantine: its bytes, and its place only where that is above suspicion."""
+    """Return an event that PostgreSQL refuses, for quarantine: its bytes, and its place only where that is above
+    suspicion."""
     d, placed = delivery, delivery.aggregate is not None and is_printable(delivery.aggregate, TEXT_BYTES)
     arrival = d.arrival or Arrival(subject=d.subject, reply=b"", head=None, data=d.data, received=0.0)
     return Unreadable(

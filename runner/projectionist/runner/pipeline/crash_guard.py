@@ -104,7 +104,7 @@ class CrashGuard:
         return applied
 
     async def _tried_first(self, suspect: Batch) -> Identity | None:
-        """The event that a try of this batch begins with."""
+        """Return the event that a try of this batch begins with."""
         if suspect.deliveries:
             return suspect.deliveries[0].source, suspect.deliveries[0].id
         if suspect.entries:
@@ -154,8 +154,8 @@ def split_suspects(
 def any_crashed(
     rows: Iterable[Row], silence_s: float, alive: Callable[[int], bool], broken_off: Container[int] = ()
 ) -> datetime | None:
-    """By when the last of these runners had ended that have uncleanly: silent, of this place and gone, or `broken_off`
-    here; None if none has. Pure.
+    """Return by when the last of these runners had ended that have uncleanly: silent, of this place and gone, or
+    `broken_off` here; None if none has. Pure.
 
     Equal names of hosts say nothing: in containers every process may be number 1 of a host of the same name.
     """

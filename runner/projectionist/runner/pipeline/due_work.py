@@ -40,7 +40,7 @@ class DueWork:
         suspicion: RecentCrash,
         heads: Heads | None = None,
     ) -> None:
-        """`heads` stands in for the list of all that is due."""
+        """Take what gives out work; `heads` stands in for the list of all that is due."""
         self._consumer = consumer
         self._session = session
         self._due_heads = heads or _due_heads
@@ -49,7 +49,7 @@ class DueWork:
         self._contained = OptionalSteps(consumer.definition.name, book)
 
     async def take(self) -> tuple[list[Batch], bool]:
-        """Batches to be settled now, and whether there is more; nothing while PostgreSQL is away."""
+        """Return batches to be settled now, and whether there is more; nothing while PostgreSQL is away."""
         try:
             store, _ = await self._session.ready()
             unordered = self._consumer.sequence == UNORDERED

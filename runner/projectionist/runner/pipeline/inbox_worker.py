@@ -68,12 +68,12 @@ class Drain:
         self.batches = 0
 
     async def take(self) -> tuple[list[Batch], bool]:
-        """In place of what is due, for the pipeline that stores: it is done here, now."""
+        """Do here what is due, for the pipeline that stores: none is left for it."""
         self._woken.set()
         return [], False
 
     def wake(self) -> None:
-        """Something was stored."""
+        """Look for stored events at once."""
         self._woken.set()
 
     def stop(self) -> None:

@@ -65,7 +65,8 @@ class LeaseRenewer:
             await connection.close(timeout=1)
 
     async def _renewed(self, connection: Connection | None, lease_s: float) -> Connection | None:
-        """The connection the lease was renewed on; None if it was not: then it ends, and others take over."""
+        """Renew the lease; return the connection the lease was renewed on; None if it was not: then it ends, and others
+        take over."""
         try:
             if connection is None:
                 connection = await connect(self._postgres, application_name="projectionist lease")

@@ -54,7 +54,7 @@ class WorkSource(Protocol):
     """Gives out batches whose time has come."""
 
     async def take(self) -> tuple[list[Batch], bool]:
-        """Batches to be settled now, and whether there is more."""
+        """Return batches to be settled now, and whether there is more."""
 
 
 class Pipeline:
@@ -232,6 +232,6 @@ class Pipeline:
 
 
 def written(arrivals: Sequence[Arrival], applied: Iterable[BatchResult]) -> Sequence[Arrival]:
-    """The arrivals of a batch without those that were left as they are."""
+    """Return the arrivals of a batch without those that were left as they are."""
     left = {id(arrival) for one in applied for arrival in one.left}
     return [arrival for arrival in arrivals if id(arrival) not in left] if left else arrivals

@@ -45,7 +45,7 @@ class Quarantine:
         self._suspicion = suspicion
 
     async def take(self, store: InboxStore) -> tuple[list[Batch], bool]:
-        """A batch for each incarnation of the stream, and whether more is to be read again.
+        """Return a batch for each incarnation of the stream, and whether more is to be read again.
 
         Each delivery names the time it was asked for: its batch takes it only if nobody has acted on it since.
         """
@@ -79,7 +79,7 @@ class Quarantine:
         return row["reason"] == Reason.FAULT or (until is not None and row["due"] <= until)
 
     async def _whole(self, rows: Iterable[Record]) -> list[tuple[Record, bytes | None]]:
-        """The data of each, from the stream where only its beginning was kept; None if that is gone.
+        """Return the data of each, from the stream where only its beginning was kept; None if that is gone.
 
         What the broker cannot be asked about is left out, and looked at with the next sweep.
         """

@@ -75,22 +75,22 @@ class ConsumerWorker:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Return whether it was told to stop."""
         return self._stopping.is_set()
 
     @property
     def serving(self) -> bool:
-        """Whether it is at work."""
+        """Return whether it is at work."""
         return self._serving is not None
 
     @property
     def paused(self) -> bool:
-        """Whether somebody has paused it."""
+        """Return whether somebody has paused it."""
         return self._paused
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing of this consumer is applied now, unless somebody has paused it."""
+        """Return why nothing of this consumer is applied now, unless somebody has paused it."""
         if self._serving is not None or self._paused:
             return None
         return f"{self.definition.name}: {self._told or 'it has not begun yet'}"
@@ -254,14 +254,14 @@ class ConsumerWorker:
         announce("worker.running")
 
     def _tell(self, text: str) -> None:
-        """One line a change, however often it is looked at."""
+        """Log one line a change, however often it is looked at."""
         if text != self._told:
             self._told = text
             log.info("%s: %s", self.definition.name, text)
 
 
 def _tell_silent(name: str, silent: Mapping[str, int]) -> None:
-    """The effects that a build did not make again: live has made them."""
+    """Log the effects that a build did not make again, since live has made them."""
     if silent:
         slots = ", ".join(f"{n} x {slot}" for slot, n in silent.items())
         about = facts(consumer=name, count=sum(silent.values()), kind="suppressed")

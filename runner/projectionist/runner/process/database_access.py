@@ -70,7 +70,7 @@ class DatabaseAccess(SharedPool):
         """How often PostgreSQL's clock has gone back."""
 
     async def registration(self, definition: Definition) -> Record:
-        """The consumer's registration; raises NotRegistered where class and database disagree."""
+        """Return the consumer's registration; raises NotRegistered where class and database disagree."""
         async with self.lend() as connection:
             return await Registry(connection, self.schema).checked(definition)
 
@@ -91,7 +91,7 @@ class DatabaseAccess(SharedPool):
         return consumer
 
     async def header_disagreement(self, consumer: Consumer) -> str:
-        """What the live processes of a consumer read from different headers; empty where they agree."""
+        """Return what the live processes of a consumer read from different headers; empty where they agree."""
         async with self.lend() as connection:
             rows = await connection.fetch(
                 self._sql["select_header_mappings"], consumer.number, self.peers.silence_s
@@ -99,12 +99,13 @@ class DatabaseAccess(SharedPool):
         return disagreement((row["process"], msgspec.json.decode(row["headers"])) for row in rows)
 
     async def is_breaker_open(self, definition: Definition) -> bool:
-        """Whether the consumer's breaker lets nobody try anything now."""
+        """Return whether the consumer's breaker lets nobody try anything now."""
         async with self.lend() as connection:
             return bool(await connection.fetchval(self._sql["is_consumer_breaker_open"], definition.name))
 
     async def durable_mark(self, number: int, consumer: str) -> DurableMark:
-        """What the consumer's durable is to bear; raises DatabaseCopied, on record, if this database is a copy."""
+        """Return what the consumer's durable is to bear; raises DatabaseCopied, on record, if this database is a
+        copy."""
         async with self.lend() as connection:
             try:
                 return DurableMark(await owner(connection, self.schema), number, consumer)
@@ -175,7 +176,8 @@ class DatabaseAccess(SharedPool):
             await connection.execute(self._sql["shorten_future_dues"], consumer.number, *longest)
 
     async def has_crashed_peers(self, consumer: Consumer) -> datetime | None:
-        """By when a process of this consumer has ended in the middle of its work, not long ago; None if none has."""
+        """Return by when a process of this consumer has ended in the middle of its work, not long ago; None if none
+        has."""
         async with self.lend() as connection:
             rows = await connection.fetch(
                 self._sql["select_unclean_runners"], consumer.number, consumer.runner
@@ -183,7 +185,7 @@ class DatabaseAccess(SharedPool):
         return any_crashed(rows, self.peers.silence_s, is_alive, self.broken_off)
 
     async def has_open_baselines(self, consumer: Consumer) -> bool:
-        """Whether aggregates of this consumer may still wait for a first version."""
+        """Return whether aggregates of this consumer may still wait for a first version."""
         async with self.lend() as connection:
             return bool(
                 await connection.fetchval(self._sql["has_aggregates_without_first_event"], consumer.number)

@@ -145,7 +145,7 @@ class Heartbeat:
         announce("heart.beat")
 
     async def _sweep(self) -> None:
-        """Now and then, drop generations that were kept long enough."""
+        """Drop, now and then, generations that were kept long enough."""
         if clock.now() >= self._sweeps_at:
             self._sweeps_at = clock.now() + SWEEP_S
             await self._access.drop_expired_generations(self._consumer)

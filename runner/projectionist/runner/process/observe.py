@@ -35,7 +35,7 @@ LOOKING_S = 20.0
 
 
 def session_name(schema: str) -> str:
-    """What the session of an observer is called in PostgreSQL, by which others see that one runs."""
+    """Return what the session of an observer is called in PostgreSQL, by which others see that one runs."""
     return f"projectionist observe {tag(schema)}"  # PostgreSQL cuts long names, and keeps ASCII alone
 
 

@@ -40,7 +40,7 @@ class ProcessProblem(msgspec.Struct, frozen=True):
 
 
 def told(consumer: str, state: str, error: Exception, what: str = "") -> ProcessProblem:
-    """What is told of this error. Pure."""
+    """Return what is told of this error. Pure."""
     if isinstance(error, ProjectionistError):
         reason, remedy = error.message, error.remedy
     else:
@@ -49,7 +49,7 @@ def told(consumer: str, state: str, error: Exception, what: str = "") -> Process
 
 
 def failing(book: FailureBook) -> list[ProcessProblem]:
-    """The chores that fail again and again. Pure."""
+    """Return the chores that fail again and again. Pure."""
     return [told(one.consumer, "failing", one.error, one.what) for one in book.failing()]
 
 

@@ -109,7 +109,7 @@ async def _together(
 
 
 def _troubles(client: Client, access: DatabaseAccess, crew: Sequence[Supervised]) -> list[str]:
-    """Why no data flows: servers that are away, and what each consumer that is not served waits for."""
+    """Return why no data flows: servers that are away, and what each consumer that is not served waits for."""
     away = [] if client.is_connected else ["NATS cannot be reached"]
     away += ["PostgreSQL cannot be used"] if access.gates.closed else []
     return away + [one.trouble for one in crew if one.trouble is not None]
@@ -120,7 +120,7 @@ def _reachable(client: Client, access: DatabaseAccess) -> metrics.Shown:
 
 
 def _setbacks(access: DatabaseAccess, crew: Sequence[Supervised]) -> list[ProcessProblem]:
-    """What this process cannot do, for whoever asks the database."""
+    """Return what this process cannot do, for whoever asks the database."""
     return [*(one.setback for one in crew if one.setback is not None), *failing(access.book)]
 
 
@@ -153,7 +153,7 @@ async def _client(settings: Settings) -> AsyncIterator[Client]:
 
 
 def refuse_unmonitored(definitions: Iterable[Definition], settings: Settings) -> None:
-    """SettingsError if one of these stores first and nobody is there to see its backlog grow.
+    """Raise SettingsError if one of these stores first and no exporter shows how its backlog grows.
 
     With `after-commit` the broker's lag tells of trouble, to whoever watches the broker. Here it stays at zero.
     """

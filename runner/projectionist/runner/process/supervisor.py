@@ -61,12 +61,12 @@ class Supervised:
 
     @property
     def lost(self) -> Exception | None:
-        """Why nothing is to be hoped of it here: it has ended, or could not even begin."""
+        """Return why nothing is to be hoped of it here: it has ended, or could not even begin."""
         return self.ended or (None if self.worker.begun else self.stuck)
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing of it is applied by this process, for whoever asks after its health."""
+        """Return why nothing of it is applied by this process, for whoever asks after its health."""
         if self.ended is not None:
             return f"{self.name}: ended in this process: {said(self.ended)}"
         if self.stuck is not None:
@@ -75,7 +75,7 @@ class Supervised:
 
     @property
     def setback(self) -> ProcessProblem | None:
-        """The same for whoever asks the database; what it waits for by itself is no failure."""
+        """Return the same for whoever asks the database; what it waits for by itself is no failure."""
         if self.ended is not None:
             return told(self.name, "ended", self.ended)
         if self.stuck is None and (self.worker.serving or self.worker.paused):

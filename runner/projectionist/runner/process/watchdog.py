@@ -14,7 +14,7 @@ CHANCES = 4
 
 
 async def watch(timeout_s: float) -> None:
-    """Until cancelled, end this process with exit code 1 once the loop has not run for `timeout_s` seconds.
+    """End this process, unless cancelled, with exit code 1 once the loop has not run for `timeout_s` seconds.
 
     The clock strikes in a thread that needs nothing of Python, so that a handler which holds the interpreter for
     itself, like a regular expression that backtracks for ever, is ended too. It writes where the process hung to

@@ -34,7 +34,7 @@ class Generation(msgspec.Struct, frozen=True):
 
 
 async def generations(queries: Queries, consumer: int) -> list[Generation]:
-    """Those that have tables, by number."""
+    """Return those that have tables, by number."""
     return [
         Generation(
             generation=row["generation"],

@@ -189,7 +189,7 @@ class ReadModels:
             await self._make_indexes(d)
 
     async def _make_indexes(self, d: Definition) -> None:
-        """One process at a time, each what is missing by then: one that is being made looks like one that was left."""
+        """Make missing indexes, one process at a time: an index that is being made looks like one that was left."""
         lock, tries = advisory_key(self._schema, f"indexes of {d.name}"), 0
         while not await self._connection.fetchval(self._sql["try_lock_index_creation"], lock):
             tries += 1
@@ -319,7 +319,7 @@ def _owned(d: Definition, public: str, owner: str) -> ReadModelError:
 
 
 def _revised(d: Definition, row: Record) -> Change:
-    """Another revision is another generation: rows of the one are no start for the other."""
+    """Return another revision is another generation: rows of the one are no start for the other."""
     if d.revision < row["revision"]:
         raise ReadModelError(
             f"{d.name!r} runs revision {row['revision']}, this code is revision {d.revision}",
@@ -341,7 +341,7 @@ def _check_key_name(d: Definition, known: dict[str, Record]) -> None:
 
 
 def created(d: Definition, schema: str, generation: int) -> list[str]:
-    """The statements that make a generation, and the views over it."""
+    """Return the statements that make a generation, and the views over it."""
     marks = [ddl.mark(table, schema, generation) for table in d.owned]
     if d.table is not None:
         return [
@@ -356,14 +356,14 @@ def created(d: Definition, schema: str, generation: int) -> list[str]:
 
 
 def _first(view: str) -> str:
-    """The statement that makes a view where there must be none: one of the user's own is not ours to replace."""
+    """Return the statement that makes a view where there must be none: one of the user's own is not ours to replace."""
     return view.replace("create or replace view", "create view", 1)
 
 
 def evolved(
     d: Definition, schema: str, generation: int, kept: dict[str, KeptTable]
 ) -> list[str] | NeedsRebuild:
-    """The statements that bring a generation to what its class says now."""
+    """Return the statements that bring a generation to what its class says now."""
     if d.table is not None:
         old = kept.get(d.table.public)
         if old is None:
@@ -396,10 +396,10 @@ def keeping(d: Definition) -> dict[str, KeptTable]:
 
 
 def publics(d: Definition) -> list[str]:
-    """The names under which users see the tables."""
+    """Return the names under which users see the tables."""
     return [table.public for table in d.owned]
 
 
 def durable_name(consumer: str) -> str:
-    """A name for the durable that no other deployment reading the same stream has by chance."""
+    """Return a name for the durable that no other deployment reading the same stream has by chance."""
     return f"{re.sub(r'[^A-Za-z0-9_-]', '_', consumer)}-{token_hex(4)}"

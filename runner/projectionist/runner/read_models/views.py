@@ -38,16 +38,16 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def public(self) -> str:
-        """The quoted name readers use."""
+        """Return the quoted name readers use."""
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
     def physical(self, schema: str) -> str:
-        """The quoted name of the table behind it, in our `schema`."""
+        """Return the quoted name of the table behind it, in our `schema`."""
         return f"{quoted(schema)}.{quoted(self.table)}"
 
 
 def views(tables: dict[str, KeptTable], generation: int) -> list[View]:
-    """The views over a generation, from what its row remembers."""
+    """Return the views over a generation, from what its row remembers."""
     owned = [Table(public) for public in tables]
     return [View(one.schema, one.name, one.physical(generation), marked(one, generation)) for one in owned]
 
@@ -60,13 +60,13 @@ async def kept(queries: Queries, consumer: int, generation: int) -> dict[str, Ke
 
 
 async def shown(queries: Queries, consumer: int, generation: int) -> dict[str, View]:
-    """The views over a generation, by the quoted names readers use."""
+    """Return the views over a generation, by the quoted names readers use."""
     found = views(await kept(queries, consumer, generation), generation)
     return {view.public: view for view in found}
 
 
 async def table_names(queries: Queries, consumer: int, generation: int) -> list[str]:
-    """The quoted names of a generation's tables."""
+    """Return the quoted names of a generation's tables."""
     found = views(await kept(queries, consumer, generation), generation)
     return [view.physical(queries.schema) for view in found]
 
@@ -97,7 +97,7 @@ async def drop_tables(queries: Queries, consumer: int, generation: int) -> None:
 
 
 async def columns(queries: Queries, schema: str, name: str) -> list[DatabaseColumn]:
-    """The columns of a table or view in their order; none if it is not there."""
+    """Return the columns of a table or view in their order; none if it is not there."""
     return [
         DatabaseColumn(*row)
         for row in await queries.rows("select_columns", f"{quoted(schema)}.{quoted(name)}")

@@ -42,7 +42,7 @@ class AlreadyBuilding(RebuildError):
 
 
 def owner() -> str:
-    """A name for this process that says where it is to be found."""
+    """Return a name for this process that says where it is to be found."""
     return f"{socket.gethostname()} pid {os.getpid()} ({token_hex(3)})"
 
 
@@ -55,7 +55,7 @@ async def build_lease(
     who: str,
     tell: Tell | None = None,
 ) -> AsyncIterator[Lease]:
-    """The right to build; raises AlreadyBuilding while another process uses it.
+    """Hold the right to build; raise AlreadyBuilding while another process uses it.
 
     After a crash the lease of the one before runs out by itself, which is waited for and told. It is renewed beside
     the event loop, which handlers hold up; each time `tell` may write something down. BuildLost ends the block where
@@ -82,7 +82,8 @@ async def build_lease(
 
 
 async def _acquire(queries: Queries, leases: Leases, name: str) -> tuple[Lease, str | None]:
-    """The lease, and the owner that abandoned it, if one did: that one runs out, one in use is renewed before that."""
+    """Return the lease, and the owner that abandoned it, if one did: that one runs out, one in use is renewed before
+    that."""
     before = None
     while True:
         row = await queries.row("select_lease_holder", name)
@@ -109,7 +110,7 @@ class _Keeper:
         self._tell = tell
 
     async def keep(self, ending: asyncio.Event) -> None:
-        """Until the end, which lets the lease go. Raises BuildLost."""
+        """Renew the lease until the end, which lets it go. Raise BuildLost."""
         connection: Connection | None = None
         try:
             while not ending.is_set():
@@ -125,7 +126,7 @@ class _Keeper:
                 connection.terminate()
 
     async def _renewed(self, connection: Connection | None) -> Connection | None:
-        """The connection it was renewed on; None if there was trouble: then it is tried again."""
+        """Renew it; return the connection it was renewed on; None if there was trouble: then it is tried again."""
         announce("build_lease.renewing")
         try:
             async with asyncio.timeout(TTL_S):

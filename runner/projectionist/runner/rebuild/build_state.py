@@ -158,5 +158,5 @@ async def _remove(queries: Queries, build: Build) -> None:
 
 
 def positions_of(build: Build) -> str:
-    """The quoted name of the table that holds a build's positions."""
+    """Return the quoted name of the table that holds a build's positions."""
     return quoted(f"{POSITIONS}_{build.number}")

@@ -150,7 +150,7 @@ class BulkPhase:
                 await queries.run("upsert_shadow_positions", build.positions, *zip(*stragglers, strict=True))
 
     async def _flush(self, rows: Iterable[tuple[Any, ...]], bucket: int) -> None:
-        """The rows of one bucket and the word that they are there, in one transaction."""
+        """Write the rows of one bucket, and that they are there, in one transaction."""
         queries, build = self._queries, self._build
         async with queries.connection.transaction():
             await queries.hold(build)

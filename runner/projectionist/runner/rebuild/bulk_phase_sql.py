@@ -36,7 +36,7 @@ class SqlBulk:
         self._silent = silent
 
     async def run(self, filter_subject: str) -> None:
-        """From the last checkpoint to the floor."""
+        """Apply the events from the last checkpoint to the bulk limit."""
         first, limit = self._build.checkpoint + 1, self._build.bulk_limit
         async for deliveries, seq in self._bulk.batches(filter_subject, first, limit, BATCH):
             await self._write(deliveries, seq)

@@ -81,7 +81,7 @@ class CatchUp:
         """The highest sequence that was planned to be folded."""
 
     async def round(self) -> int:
-        """One round without a lock; how many events it folded."""
+        """Run one round without a lock; return how many events it folded."""
         queries, build = self._queries, self._build
         if await queries.value("has_dirty_marks", build.consumer):
             slot = await self._own_slot()
@@ -101,7 +101,7 @@ class CatchUp:
         return events
 
     async def last(self, bound: int, tail: Tail) -> bool:
-        """The same for both slots, inside the caller's transaction and barrier, from what is at hand.
+        """Fold the rest for both slots, inside the caller's transaction and barrier, from what is at hand.
 
         False if that is not all there is to fold, or if it is too much.
         """
@@ -122,7 +122,7 @@ class CatchUp:
             await self._compare("select_position_mismatches")
 
     def moved(self) -> set[Any]:
-        """The keys of the rows that were written since `look`, or since this was asked."""
+        """Return the keys of the rows that were written since `look`, or since this was asked."""
         moved, self._shadow.moved = self._shadow.moved or set(), set()
         return moved
 
@@ -205,7 +205,7 @@ class CatchUp:
     async def _read(
         self, seqs: Sequence[int], decisions: Decisions, tail: Tail | None
     ) -> dict[int, Delivery]:
-        """The events at these sequences, with the bytes operators gave them."""
+        """Return the events at these sequences, with the bytes operators gave them."""
         stream = self._shadow.definition.stream
         at_hand = None if tail is None else await tail.these(seqs)
         found = await fetch(self._client, stream, self._filter, seqs) if at_hand is None else at_hand

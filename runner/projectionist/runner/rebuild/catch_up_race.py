@@ -49,7 +49,7 @@ class CatchUpRace:
         self._folded = 0
 
     def round(self, events: int) -> None:
-        """A round had so many events to fold."""
+        """Note that a round had so many events to fold."""
         self.equal += 1
         self._folded += events
         if events <= self._smallest * GAIN:
@@ -90,7 +90,7 @@ class Brake:
 
     @asynccontextmanager
     async def at_hand(self) -> AsyncIterator[Brake]:
-        """Inside the block it can be put on."""
+        """Yield a brake that can be put on inside the block."""
         with unwrap_single_exception():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._run)
@@ -123,7 +123,7 @@ class Brake:
 
 
 def judge(race: CatchUpRace, brake: Brake | None, consumer: str, progress: Progress) -> None:
-    """After a round: tell that live is as fast, brake it, or raise BuildOutrun."""
+    """Log after a round that live is as fast, brake it, or raise BuildOutrun."""
     if brake is not None and race.equal >= ROUNDS and (more := [s for s in SHARES if s > brake.share]):
         brake.share = more[0]
         progress.say(

@@ -124,7 +124,7 @@ class Comparison:
             raise Differs(result)
 
     async def _differing(self, sides: TablePair, keys: AbstractSet[Key]) -> Sequence[Row]:
-        """Those of these rows that differ; found by key, whatever the size of the tables."""
+        """Return those of these rows that differ; found by key, whatever the size of the tables."""
         if not keys:
             return []
         columns = list(zip(*sorted(keys), strict=True))
@@ -143,7 +143,7 @@ class Comparison:
         return found
 
     async def _sides(self) -> list[TablePair]:
-        """Both sides of every table that both generations have."""
+        """Return both sides of every table that both generations have."""
         both, typed = (self._live, self._build.generation), self._definition.table is not None
         found = [await sides_of(self._queries, table, both, typed=typed) for table in self._definition.owned]
         self.result.left_out = sorted(column for sides in found for column in sides.left_out)

@@ -145,7 +145,7 @@ async def check_met(queries: Queries, client: Client, build: Build, definition: 
 async def losing_aggregates(
     queries: Queries, client: Client, row: Row, stream: StreamInfo, handled: Container[str] | None = None
 ) -> list[str]:
-    """Aggregates, or without order events, of which the stream no longer holds all that live has applied.
+    """Return the aggregates, or without order events, of which the stream no longer holds all that live has applied.
 
     A thousand at most. `handled`: without order, events of other types are no loss.
     """
@@ -203,7 +203,7 @@ async def _changes(
 
 
 async def _rate(definition: Definition, settings: Settings, client: Client, stream: StreamInfo) -> float:
-    """Events a second, reading and folding the first of them; nothing is written."""
+    """Return events a second, reading and folding the first of them; nothing is written."""
     if definition.kind is Kind.SQL or not stream.state.messages:
         return 0.0
     consumer = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0)

@@ -144,7 +144,7 @@ class Rebuild:
         announce("rebuild.told")
 
     async def _open(self, queries: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
-        """The build that was left, if it can go on; a new one otherwise."""
+        """Return the build that was left, if it can go on; a new one otherwise."""
         build, back_to = await queries.open_build(consumer), self._options.back_to
         if build is not None:
             left_by = build.owner
@@ -303,7 +303,7 @@ class Rebuild:
 async def consumer_for(
     queries: Queries, definition: Definition, settings: Settings, build: Build
 ) -> Consumer:
-    """The consumer as the builder sees it: with the shadow as its generation."""
+    """Return the consumer as the builder sees it: with the shadow as its generation."""
     control = await queries.row("select_build_control_row", build.consumer)
     assert control is not None, "consumers are never deleted"
     return Consumer(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def registered(queries: Queries, definition: Definition, *, going_back: bool = False) -> Record:
-    """The registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
+    """Return the registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
     row = await queries.row("select_consumer", definition.name)
     if row is None:
         raise RebuildError(
@@ -40,7 +40,7 @@ async def registered(queries: Queries, definition: Definition, *, going_back: bo
 
 
 async def floor_of(client: Client, stream: str, durable: str) -> int:
-    """Up to where the consumer of this durable has settled everything; nothing, where it has none yet."""
+    """Return up to where the consumer of this durable has settled everything; nothing, where it has none yet."""
     try:
         found = await api.consumer(client, stream, durable)
     except api.ConsumerMissing:

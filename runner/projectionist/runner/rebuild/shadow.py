@@ -34,7 +34,7 @@ class Shadow:
         """Keys of rows that were written, once they are asked for."""
 
     def create(self) -> list[str]:
-        """The statements that make the tables; a table of rows gets key and indexes only when it is filled."""
+        """Return the statements that make the tables; a table of rows gets key and indexes only when it is filled."""
         d, schema, generation = self.definition, self._schema, self.generation
         marks = [ddl.mark(table, schema, generation) for table in d.owned]
         if d.table is not None:
@@ -42,7 +42,7 @@ class Shadow:
         return [*(ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables), *marks]
 
     def index(self) -> list[str]:
-        """The statements that make keys and indexes, and count what is there for the planner."""
+        """Return the statements that make keys and indexes, and count what is there for the planner."""
         d, schema, generation = self.definition, self._schema, self.generation
         made: list[str] = []
         if d.table is not None:
@@ -53,11 +53,11 @@ class Shadow:
         return [*made, *(f"analyze {name}" for name in self.names())]
 
     def names(self) -> list[str]:
-        """The tables' quoted names."""
+        """Return the tables' quoted names."""
         return [ddl.physical(table, self._schema, self.generation) for table in self.definition.owned]
 
     def bare_names(self) -> list[str]:
-        """The tables' names in our schema, without quotes."""
+        """Return the tables' names in our schema, without quotes."""
         return [table.physical(self.generation) for table in self.definition.owned]
 
     async def copy(self, rows: Iterable[tuple[Any, ...]]) -> None:

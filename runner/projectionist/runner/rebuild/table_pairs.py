@@ -58,7 +58,7 @@ class TablePair(msgspec.Struct, frozen=True):
         return bool(self.types) and not (set(self.key) - self.types.keys())
 
     def differing(self, *, chosen: bool = False) -> str:
-        """Rows that differ, by key; `chosen` ones alone, whose keys are its arguments, a column each."""
+        """Return rows that differ, by key; `chosen` ones alone, whose keys are its arguments, a column each."""
         sides = (self._chosen(self.live), self._chosen(self.built)) if chosen else (self.live, self.built)
         keys = [quoted(name) for name in self.key]
         live, built = (self._values(side) for side in "lb")
@@ -70,7 +70,7 @@ class TablePair(msgspec.Struct, frozen=True):
         )
 
     def whole(self) -> str:
-        """Rows that one side alone has, or has more often; for tables without a key. One snapshot holds both."""
+        """Return rows that one side alone has, or has more often; for tables without a key. One snapshot holds both."""
         live, built = (f"select array[{self._values('t')}] as shown from {side} t" for side in self.tables)
         return (
             f"(select 'live' as side, shown from ({live} except all {built}) d limit $1)\n"
@@ -78,16 +78,16 @@ class TablePair(msgspec.Struct, frozen=True):
         )
 
     def texts(self) -> str:
-        """Keys of this table, which has one column for it, as text."""
+        """Return keys of this table, which has one column for it, as text."""
         return f"select k::text from unnest($1::{self.types[self.key[0]]}[]) k"
 
     @property
     def tables(self) -> tuple[str, str]:
-        """Both tables, quoted."""
+        """Return both tables, quoted."""
         return self.live, self.built
 
     def difference(self, row: Row) -> Difference:
-        """A row of `differing`, as it is told."""
+        """Return a row of `differing`, as it is told."""
         live, built = (self._read(row[side]) for side in ("live", "built"))
         if live is not None and built is not None:
             changed = [name for name in live if name in built and live[name] != built[name]]
@@ -95,7 +95,7 @@ class TablePair(msgspec.Struct, frozen=True):
         return Difference(self.name, ", ".join(row["key"]), live, built)
 
     def alone(self, side: str, row: Sequence[str | None]) -> Difference:
-        """A row of `whole`, as it is told."""
+        """Return a row of `whole`, as it is told."""
         values, text = dict(zip(self.types, row, strict=True)), f"({', '.join(str(v) for v in row)})"
         return Difference(self.name, text, *((values, None) if side == "live" else (None, values)))
 
@@ -115,7 +115,7 @@ class TablePair(msgspec.Struct, frozen=True):
         return found
 
     def _chosen(self, side: str) -> str:
-        """Those of the chosen keys, found by the index of the primary key."""
+        """Return those of the chosen keys, found by the index of the primary key."""
         arguments = ", ".join(f"${at}::text[]" for at, _ in enumerate(self.key, 1))
         wanted = ", ".join(f"k{at}" for at, _ in enumerate(self.key))
         cast = ", ".join(f"k{at}::{self.types[name]} as k{at}" for at, name in enumerate(self.key))

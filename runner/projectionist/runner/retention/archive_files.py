@@ -62,7 +62,7 @@ class Archive:
 
 
 def _sync(folder: Path) -> None:
-    """A new file is there after a crash only if its folder was written too."""
+    """Write the folder too: a new file is there after a crash only then."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -94,7 +94,7 @@ class ArchivedRows(msgspec.Struct):
     notes: list[str] = []
 
     def sources(self, event: str) -> set[str]:
-        """The sources under which an event's id was found."""
+        """Return the sources under which an event's id was found."""
         rows: list[InboxLine | IntentLine] = [*self.inbox.values(), *self.intents.values()]
         return {row.source for row in rows if row.id == event}
 
@@ -110,7 +110,7 @@ class ArchiveSearch:
         self._examples: dict[str, str] = {}
 
     def find(self, text: str) -> ArchivedRows:
-        """The rows of the event with this id, or of the aggregate of this name."""
+        """Return the rows of the event with this id, or of the aggregate of this name."""
         if not self._folder.is_dir():
             self._rows.notes.append(
                 f"the archive is not read: {self._folder} is no folder here. Name a copy of it with --archive"
@@ -135,7 +135,7 @@ class ArchiveSearch:
         return len(self._rows.inbox) + len(self._rows.intents) >= self._most_rows
 
     def _files(self) -> list[Path]:
-        """Newest first, as their names say when they were begun."""
+        """Return the files, newest first, as their names say when they were begun."""
         found: list[Path] = []
         for kind in _LINES:
             try:
@@ -172,7 +172,7 @@ class ArchiveSearch:
                 return
 
     def _lines(self, path: Path, needle: bytes) -> Iterator[bytes]:
-        """Lines that hold the needle; one without an end was not finished, and its row is in the database."""
+        """Yield lines that hold the needle; one without an end was not finished, and its row is in the database."""
         rest = b""
         with path.open("rb") as file:
             while self._left > 0 and (block := file.read(min(BLOCK, self._left))):

@@ -50,7 +50,7 @@ class BackgroundPurger:
         self._told: set[str] = set()
 
     async def run(self) -> None:
-        """Until cancelled. What goes wrong is tried again the next time."""
+        """Purge until cancelled. What goes wrong is tried again the next time."""
         await anyio.sleep(min(FIRST_S, self._interval_s))
         while True:
             try:
@@ -87,19 +87,19 @@ class BackgroundPurger:
         return report
 
     def _tell(self, text: str, level: int) -> None:
-        """Once, however often it is so."""
+        """Log it once, however often it is so."""
         if text not in self._told:
             self._told.add(text)
             log.log(level, text, extra=_ABOUT if level >= logging.WARNING else None)
 
 
 def _count(what: str) -> None:
-    """That a purge stopped, and because of what."""
+    """Count that a purge stopped, and because of what."""
     metrics.add(instruments.PURGE_FAILURES, 1, {names.WHAT: what})
 
 
 def streams(client: Client) -> Streams:
-    """Asks for a stream's configuration; None where there is none to be had."""
+    """Return what asks for a stream's configuration; None where there is none to be had."""
 
     async def config(name: str) -> StreamConfig | None:
         try:

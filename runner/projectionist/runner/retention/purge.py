@@ -71,7 +71,8 @@ class Purger:
     def __init__(
         self, lend: Lend, settings: Settings, names: Sequence[str], streams: Streams, *, rest: float = REST
     ) -> None:
-        """`lend` gives a connection for one step, `streams` what a stream's configuration is, if it can be had."""
+        """Take what a purge needs: `lend` gives a connection for one step, `streams` what a stream's configuration is,
+        if it can be had."""
         schema = settings.postgres.schema
         self._lend = lend
         self._settings = settings
@@ -89,7 +90,7 @@ class Purger:
         self._began = datetime.max.replace(tzinfo=UTC)
 
     async def run(self, *, dry_run: bool = False) -> PurgeReport:
-        """One walk over all tables."""
+        """Walk over all tables once."""
         self._configs, self._held = {}, {}
         async with self._lend() as connection:
             # An inbox row waits for its intents, which therefore have to be seen: what is staged later is younger.
@@ -133,7 +134,7 @@ class Purger:
         return found.legal_hold or kept.get(table) == "forever"
 
     async def _step(self, table: str, first: int, dry_run: bool) -> list[Record]:
-        """One transaction: what is archived in a file is on disk before its rows are gone."""
+        """Remove rows in one transaction: what is archived in a file is on disk before its rows are gone."""
         mode = self._settings.retention.archive
         async with self._lend() as connection, connection.transaction():
             await connection.execute(self._sql["lock_purge_step"], self._lock_key)

@@ -34,7 +34,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 def decide(facts: Row, policy: Policy, settings: Settings, stream: StreamConfig | None) -> Rule | Held:
-    """The rule for one consumer, whose facts were read under its barrier."""
+    """Return the rule for one consumer, whose facts were read under its barrier."""
     name, sequence = facts["name"], facts["sequence"]
     kept = kept_s(policy, sequence)
     if settings.retention.legal_hold or policy.legal_hold:
@@ -59,7 +59,7 @@ def decide(facts: Row, policy: Policy, settings: Settings, stream: StreamConfig 
 
 
 def under_hold(settings: Settings, names: Mapping[int, str]) -> list[int]:
-    """Consumers of which nothing goes, not even from the archive."""
+    """Return consumers of which nothing goes, not even from the archive."""
     return [
         number
         for number, name in names.items()

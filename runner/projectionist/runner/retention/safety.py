@@ -27,7 +27,7 @@ def kept_s(policy: Policy, sequence: str) -> float | None:
 
 
 def plain(seconds: float) -> str:
-    """Seconds as a person wrote them in the settings, however many."""
+    """Return seconds as a person wrote them in the settings, however many."""
     return f"{seconds:.0f}" if seconds == round(seconds) else f"{seconds:g}"
 
 
@@ -63,7 +63,7 @@ def remedy(name: str, stream: StreamConfig) -> str:
 
 
 def refuse_forgetting(definition: Definition, policy: Policy, stream: StreamConfig) -> None:
-    """StreamUnfit if an event of this stream could be applied twice because the inbox has forgotten it."""
+    """Raise StreamUnfit if an event of this stream could be applied twice because the inbox has forgotten it."""
     if why := unsafe(policy, definition.sequence, stream):
         raise StreamUnfit(f"{definition.name}: {why}", remedy=remedy(definition.name, stream))
 

@@ -59,7 +59,7 @@ class AckAudit:
     def __init__(
         self, schema: str, client: Client, durable: tuple[str, str], subjects: Subjects, lend: Lend
     ) -> None:
-        """`durable` is its stream and its name."""
+        """Take the durable to audit: `durable` is its stream and its name."""
         self._client = client
         self._stream, self._durable = durable
         self._subjects = subjects
@@ -107,7 +107,7 @@ class AckAudit:
         return ProvenFloor(min(seen, missing[0] - 1) if missing else seen, None, missing)
 
     async def _unsettled(self, consumer: int, floor: int, block: Sequence[Arrival]) -> list[int]:
-        """Those of these messages that are ours and not settled; asked by the block, since floors may stand."""
+        """Return those of these messages that are ours and not settled; asked by the block, since floors may stand."""
         ours = [sequence(one) for one in block if self._subjects.reads(one.subject)]
         async with self._lend() as connection:
             rows = await connection.fetch(

@@ -84,7 +84,7 @@ class Takeover:
         return taken
 
     async def _move(self, before: Owner | None, here: Place) -> Owner:
-        """Under a new token, even where it was at home: what bore the old one may be in other hands."""
+        """Move under a new token, even where it was at home: what bore the old one may be in other hands."""
         if before is not None:
             await owners.move(self._connection, before, here, follow=False)
         return await owners.owner(self._connection, self._schema)

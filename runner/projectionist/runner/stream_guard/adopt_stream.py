@@ -112,7 +112,7 @@ class Adoption:
     async def _go_on(
         self, row: Record, remembered: Remembered, stream: StreamInfo, judgement: Judgement
     ) -> Adopted:
-        """The content is what was read so far: sequences mean what they meant."""
+        """Adopt the content that was read so far: sequences mean what they meant."""
         name, incarnation = row["stream"], remembered.incarnation
         await self._connection.execute(self._sql["set_stream_created"], name, incarnation, stream.created)
         await self._connection.execute(self._sql["increment_epoch"], row["number"])
@@ -121,7 +121,7 @@ class Adoption:
     async def _begin_anew(
         self, row: Record, floors: Floors, seen: _StreamSeen, judgement: Judgement
     ) -> Adopted:
-        """The content is another: a new incarnation, of which nothing is settled yet."""
+        """Adopt another content: a new incarnation, of which nothing is settled yet."""
         name, number, stream = row["stream"], row["number"], seen.stream
         await self._connection.execute(
             self._sql["insert_stream_incarnation"], name, stream.created, row["incarnation"]

@@ -62,7 +62,7 @@ class Floors:
     async def read(
         self, connection: Connection, silence_s: float, runner: int | None, witness: Witness | None
     ) -> Remembered:
-        """The state as it is now. `runner` is the asking process, if it has joined."""
+        """Return the state as it is now. `runner` is the asking process, if it has joined."""
         row = await connection.fetchrow(
             self._sql["select_checkpoint"],
             self._consumer,
@@ -84,7 +84,7 @@ class Floors:
         )
 
     async def begin(self, connection: Connection, number: int, fresh: Checkpoint) -> None:
-        """The first time: whatever the stream is, it is the one. Under the exclusive barrier."""
+        """Remember the stream that is there the first time, whatever it is. Under the exclusive barrier."""
         await connection.execute(self._sql["insert_first_stream_incarnation"], self._stream, fresh.created)
         incarnation = await self.follow(connection, number, fresh.created)
         await self._write(connection, number, incarnation, fresh)
@@ -96,7 +96,7 @@ class Floors:
         )
 
     async def renew(self, connection: Connection, number: int, incarnation: int, fresh: Checkpoint) -> None:
-        """Another incarnation of the stream: nothing of it is settled. Under the exclusive barrier."""
+        """Begin another incarnation of the stream, of which nothing is settled. Under the exclusive barrier."""
         await self._write(connection, number, incarnation, fresh, anew=True)
 
     async def write(self, connection: Connection, remembered: Remembered, now: Checkpoint) -> None:
@@ -131,12 +131,12 @@ class Floors:
             announce("floor.joined")
 
     async def back(self, connection: Connection, number: int, created: datetime) -> None:
-        """The durable was moved: a new epoch, and its deliveries are counted anew."""
+        """Begin a new epoch after the durable was moved: its deliveries are counted anew."""
         await connection.execute(self._sql["increment_epoch"], number)
         await self.accept(connection, number, created)
 
     async def accept(self, connection: Connection, number: int, created: datetime) -> None:
-        """This database and this durable are the ones from now on."""
+        """Accept this database and this durable from now on."""
         await connection.execute(self._sql["restart_delivery_count"], number, self._durable, created)
 
     async def pass_over(self, connection: Connection, number: int, seq: int) -> None:

@@ -144,7 +144,7 @@ class StreamGuard:
         log.warning("%s: %s. %s", self._name, judgement.text, step)
 
     async def _accounted(self, remembered: Remembered, durable: Durable, judgement: Judgement) -> Judgement:
-        """With a way back where another client has acked what was never settled here."""
+        """Add a way back where another client has acked what was never settled here."""
         proof = await self._account.prove(remembered.number, durable)
         if not proof.missing or judgement.halted:
             return judgement
@@ -187,7 +187,7 @@ class StreamGuard:
         announce("standing.moved")
 
     async def _accept(self, durable: Durable) -> None:
-        """The database is an older or another one, and lacks nothing."""
+        """Accept an older or another database, which lacks nothing."""
         async with self._access.lend() as connection:
             await self._floors.accept(connection, (await self._read(connection)).number, durable.created)
         self._left = await self._read()

@@ -29,7 +29,7 @@ class _Reset(msgspec.Struct):
 
 
 def fresh(created: datetime) -> DurableInfo:
-    """A durable that is not there, as one that has delivered nothing."""
+    """Return a durable that is not there, as one that has delivered nothing."""
     return DurableInfo(
         config=ConsumerConfig(), created=created, ack_floor=AckFloor(0), num_pending=0, num_ack_pending=0
     )
@@ -48,8 +48,8 @@ def unread(stream: StreamInfo, durable_created: datetime | None) -> Checkpoint:
 
 
 async def read_broker(client: Client, name: str, durable: str) -> tuple[StreamInfo, DurableInfo]:
-    """The two as they are now. The durable is asked first: what it has delivered is then part of the stream that is
-    seen, however much is published meanwhile."""
+    """Return the two as they are now. The durable is asked first: what it has delivered is then part of the stream that
+    is seen, however much is published meanwhile."""
     found = await api.consumer(client, name, durable)
     return await api.stream(client, name), found
 
@@ -70,7 +70,7 @@ async def message_fingerprint(client: Client, stream: str, seq: int) -> MessageF
 async def observe_stream(
     client: Client, name: str, stream: StreamInfo, durable: DurableInfo, known: Checkpoint
 ) -> Observation:
-    """Stream and durable, with what stands where something is remembered."""
+    """Return stream and durable, with what stands where something is remembered."""
     at_floor = await message_fingerprint(client, name, known.floor.seq)
     at_top = at_floor if known.top == known.floor else await message_fingerprint(client, name, known.top.seq)
     return seen(stream, durable, at_floor, at_top)
@@ -82,7 +82,7 @@ def seen(
     at_floor: MessageFingerprint | None,
     at_top: MessageFingerprint | None,
 ) -> Observation:
-    """Stream and durable as the judge wants them."""
+    """Return stream and durable as the judge wants them."""
     return Observation(
         created=stream.created,
         first_seq=stream.state.first_seq,

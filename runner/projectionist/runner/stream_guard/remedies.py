@@ -19,5 +19,5 @@ REMEDIES = {
 
 
 def remedy(fact: IncidentKind, consumer: str) -> str:
-    """The next step, in one sentence."""
+    """Return the next step, in one sentence."""
     return REMEDIES[fact].format(name=consumer)

@@ -61,7 +61,7 @@ def _tell_parked(consumer: str, writes: BatchWrites) -> None:
 
 
 def _tell_aside(consumer: str, aside: Sequence[Quarantined]) -> None:
-    """What is newly in quarantine: nobody else hears of it before somebody looks."""
+    """Log what is newly in quarantine: no other line says so."""
     reasons = ", ".join(sorted({one.reason for one in aside}))
     ids = [one.id for one in aside if one.id is not None][:FIRST]
     about = facts(consumer=consumer, count=len(aside), message_ids=ids, kind="quarantined")

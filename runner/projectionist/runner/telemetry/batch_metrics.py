@@ -69,7 +69,7 @@ class BatchMetrics:
             metrics.add(instruments.CONSUMED, n, common | {names.EVENT_TYPE: kind})
 
     def _by_source(self, applied: Sequence[BatchResult]) -> Counter[tuple[str, str, str]]:
-        """What has become of events of the sources that are told apart."""
+        """Return what has become of events of the sources that are told apart."""
         found: Counter[tuple[str, str, str]] = Counter()
         for one in applied:
             for (kind, outcome, source), n in one.writes.by_source.items():
@@ -77,7 +77,7 @@ class BatchMetrics:
         return found
 
     def _from(self, source: str) -> Mapping[str, str]:
-        """The source as an attribute, where it is one of the few that are told apart."""
+        """Return the source as an attribute, where it is one of the few that are told apart."""
         return self._who | {names.EVENT_SOURCE: source} if source in self._sources else self._who
 
     def _named(self, source: str) -> str:
@@ -106,7 +106,7 @@ class BatchMetrics:
         return "bytes" if sum(len(d.data) for d in batch.deliveries) >= self._limits.max_bytes else "time"
 
     def _note_times(self, batch: Batch, applied: Sequence[BatchResult]) -> None:
-        """The oldest and the newest of each type: a record for each event would cost as much as its transport."""
+        """Note the oldest and the newest of each type: a record for each event would cost as much as its transport."""
         waits = {id(parked.delivery) for one in applied for parked in one.writes.parked}
         done: list[Delivery] = [d for one in applied for d in one.writes.unparked]
         done += [d for d in batch.deliveries if id(d) not in waits] if waits else batch.deliveries

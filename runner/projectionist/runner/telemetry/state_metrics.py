@@ -62,7 +62,7 @@ class StateMetrics:
     """Looks where consumers and the outbox stand, whoever runs them, and shows it."""
 
     def __init__(self, definitions: Sequence[Definition] | None, settings: Settings) -> None:
-        """Without `definitions` it looks after every consumer that is registered."""
+        """Take what is measured; without `definitions` it looks after every consumer that is registered."""
         self._names = None if definitions is None else [definition.name for definition in definitions]
         self._settings = settings
         self._schema = settings.postgres.schema

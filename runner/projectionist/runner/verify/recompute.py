@@ -102,7 +102,7 @@ async def _write(queries: Queries, statements: ReadModel, key: Any, one: Refolde
 
 
 async def _folded(queries: Queries, client: Client, consumer: Consumer, key: Any) -> tuple[ExactFold, int]:
-    """The row, folded as far as the stream goes now; and how much had been settled before that."""
+    """Return the row, folded as far as the stream goes now; and how much had been settled before that."""
     exact: ExactFold | None = None
     while exact is None or not exact.in_order:
         decided = await queries.rows("select_decisions", consumer.number)
@@ -113,7 +113,7 @@ async def _folded(queries: Queries, client: Client, consumer: Consumer, key: Any
 
 
 def parsed(column: Column, text: str) -> Any:
-    """The key a person wrote, in database form. Raises RebuildError where it cannot be one."""
+    """Return the key a person wrote, in database form. Raises RebuildError where it cannot be one."""
     try:
         return column.canonical(msgspec.convert(text, column.kind, strict=False))
     except (msgspec.ValidationError, ValueError) as error:

@@ -71,9 +71,9 @@ class ExactFold:
         decided: Sequence[Record],
         disordered: Iterable[str] = (),
     ) -> None:
-        """`live`: the rows as they are now, by key. `decided` are the recorded decisions; an event may be another one
-        by them, and touch another row. `disordered` aggregates are kept until the end: their versions come in no order.
-        """
+        """Take what is compared. `live`: the rows as they are now, by key. `decided` are the recorded decisions; an
+        event may be another one by them, and touch another row. `disordered` aggregates are kept until the end: their
+        versions come in no order."""
         definition, table = consumer.definition, table_of(consumer)
         self._queries = queries
         self._client = client
@@ -182,7 +182,8 @@ class ExactFold:
     def _in_version_order(
         self, applied: list[Delivery], known: Mapping[tuple[str, str], Record]
     ) -> list[Delivery]:
-        """Those that come in the order of their aggregates' versions; others are kept, or noted for another pass."""
+        """Return those that come in the order of their aggregates' versions; others are kept, or noted for another
+        pass."""
         if not self._ordered:
             return sorted(applied, key=lambda d: d.seq)
         ordered = []
@@ -223,7 +224,7 @@ class ExactFold:
             self._since[step.key].note(named(delivery), self._rows.cell(step.key).stored)
 
     def _filter(self) -> str:
-        """The subject of the one aggregate, where there is only one; everything otherwise."""
+        """Return the subject of the one aggregate, where there is only one; everything otherwise."""
         subjects, kind, filter_subject = (
             self._consumer.definition.subjects,
             self._consumer.control.own_type,
@@ -235,7 +236,7 @@ class ExactFold:
 
 
 def table_of(consumer: Consumer) -> Table:
-    """The table of rows that can be folded one by one; raises RebuildError where there is none."""
+    """Return the table of rows that can be folded one by one; raises RebuildError where there is none."""
     table = consumer.definition.table
     if table is None or table.key is None:
         raise RebuildError(
@@ -246,7 +247,7 @@ def table_of(consumer: Consumer) -> Table:
 
 
 async def load(queries: Queries, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
-    """The live rows of these keys, in database form."""
+    """Return the live rows of these keys, in database form."""
     table = table_of(consumer)
     statement = ReadModel(table, queries.schema, consumer.generation).load
     rows = [tuple(row) for row in await queries.connection.fetch(statement, list(keys))]
@@ -254,7 +255,7 @@ async def load(queries: Queries, consumer: Consumer, keys: Sequence[Any]) -> dic
 
 
 def in_stream_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
-    """Stream order, as far as the order inside aggregates allows."""
+    """Return stream order, as far as the order inside aggregates allows."""
     ranks: dict[str, int] = {}
     ranked: list[tuple[int, int, Delivery]] = []
     for delivery in sorted(deliveries, key=lambda d: (d.aggregate or "", d.version or 0, d.seq)):
@@ -264,7 +265,7 @@ def in_stream_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
 
 
 def named(delivery: Delivery) -> str:
-    """An event, as a person finds it."""
+    """Return an event, as a person finds it."""
     return (
         f"{delivery.aggregate} v{delivery.version}"
         if delivery.version is not None

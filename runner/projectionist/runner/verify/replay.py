@@ -134,7 +134,7 @@ class Replayer:
         announce("replay.done")
 
     async def _refuse_forgotten(self, consumer: int, span: Range) -> None:
-        """Without order what retention has removed from the inbox would look new."""
+        """Refuse a range of which retention has removed inbox rows: without order its events would look new."""
         line = await self._queries.value("select_purged_up_to", consumer) or 0
         if self._definition.sequence == UNORDERED and span.first <= line:
             raise RebuildError(
@@ -217,7 +217,7 @@ class Replayer:
 
 
 async def span_of(client: Client, stream: str, first: str, last: str | None) -> Range:
-    """A range from what a person wrote: sequences, or times like 2026-01-31T12:00:00Z."""
+    """Return a range from what a person wrote: sequences, or times like 2026-01-31T12:00:00Z."""
     state = (await api.stream(client, stream)).state
     begin = await _sequence(client, stream, state, first)
     if last is None:
@@ -227,7 +227,7 @@ async def span_of(client: Client, stream: str, first: str, last: str | None) -> 
 
 
 async def _sequence(client: Client, stream: str, state: api.StreamState, text: str) -> int:
-    """A sequence as it stands, or the first message at or after a time."""
+    """Return a sequence as it stands, or the first message at or after a time."""
     if text.isdigit():
         return int(text)
     wanted = timestamp(text).astimezone(UTC)

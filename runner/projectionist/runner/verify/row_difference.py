@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 
 
 def differing(table: Table, one: Row, other: Row) -> list[int]:
-    """The places of the columns whose values differ, as PostgreSQL compares them: 1.5 is 1.50."""
+    """Return the places of the columns whose values differ, as PostgreSQL compares them: 1.5 is 1.50."""
     return [
         at
         for at, column in enumerate(table.columns)
@@ -35,7 +35,8 @@ class FirstDifference:
     """Told of each event of a row in turn, and then of the row that came of them: which event made the difference."""
 
     def __init__(self, table: Table, live: Row | None) -> None:
-        """`live`: the row as it is before any event is told; where it moves meanwhile nothing can be said."""
+        """Take what is compared. `live`: the row as it is before any event is told; where it moves meanwhile nothing
+        can be said."""
         self._table = table
         self._live = live
         self._events = 0
@@ -46,7 +47,7 @@ class FirstDifference:
         """Of each column: behind how many events it was last as it is live, and the event after that."""
 
     def note(self, name: str, row: Row | None) -> None:
-        """One more event, by name, and the row behind it."""
+        """Note one more event, by name, and the row behind it."""
         if self._matches:
             self._whole = name
         for at, (number, after) in self._columns.items():
@@ -64,7 +65,7 @@ class FirstDifference:
                     self._columns[at] = (self._events, None)
 
     def told(self, live: Row | None, folded: Row | None) -> str | None:
-        """The first event behind which the live row is another one: as if it had not been applied rightly."""
+        """Return the first event behind which the live row is another one: as if it had not been applied rightly."""
         if live != self._live:
             return None
         if self._whole is not None or self._first is None:

@@ -113,7 +113,8 @@ class Verifier:
         return self.result
 
     async def _sample(self, consumer: Consumer, most: int | None) -> None:
-        """Rows of aggregates with subjects of their own are read one by one, others in one pass over the stream."""
+        """Verify a sample: rows of aggregates with subjects of their own one by one, others in one pass over the
+        stream."""
         _, name, key = self._table(consumer)
         rows = await self._queries.connection.fetch(
             f"select {key} as key from {name} order by random() limit $1", most
@@ -138,7 +139,7 @@ class Verifier:
         self.result.unsure = max(0, len(suspects) - MOST)
 
     async def _folded(self, consumer: Consumer) -> AsyncIterator[dict[Any, Row]]:
-        """The rows as the stream makes them, a bucket at a time."""
+        """Yield the rows as the stream makes them, a bucket at a time."""
         table, _, _ = self._table(consumer)
         at = table.key_at
         row = await self._queries.row("select_consumer", self._definition.name)
@@ -171,7 +172,7 @@ class Verifier:
         return AppliedFilter(sequence, tracks, decisions, apart), decisions
 
     async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
-        """Keys of one bucket whose live row is not the folded one, or that only one side has."""
+        """Return keys of one bucket whose live row is not the folded one, or that only one side has."""
         suspects, keys = list[Any](), list(folded)
         table, name, key = self._table(consumer)
         for start in range(0, len(keys), CHUNK):
@@ -199,7 +200,7 @@ class Verifier:
                 self.result.drifts.append(drift(self._definition, differing[key]))
 
     async def _told(self, consumer: Consumer, keys: Sequence[Any]) -> list[Any]:
-        """Those of these rows, which differ, that can be told: of the others history is lost. After the fold."""
+        """Return those of these rows, which differ, that can be told: of the others history is lost. After the fold."""
         holes = await holes_of(self._queries, self._client, consumer, keys)
         told = []
         for key in keys:
@@ -256,7 +257,7 @@ async def begun(
 
 
 def drift(definition: Definition, one: Refolded) -> RowDrift:
-    """A differing row, with the columns that differ."""
+    """Return a differing row, with the columns that differ."""
     table = definition.table
     assert table is not None, "only rows of a Projection are folded"
     live, folded = (
@@ -274,7 +275,7 @@ def drift(definition: Definition, one: Refolded) -> RowDrift:
 async def live_consumer(
     queries: Queries, definition: Definition, settings: Settings
 ) -> tuple[Consumer, bytes]:
-    """The consumer with the live generation, and the code that generation was made by."""
+    """Return the consumer with the live generation, and the code that generation was made by."""
     row = await registered(queries, definition)
     control = await queries.row("select_build_control_row", row["number"])
     assert control is not None, "it is registered"

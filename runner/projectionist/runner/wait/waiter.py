@@ -65,7 +65,7 @@ class PublishReceipt(Protocol):
 
     @property
     def stream(self) -> str:
-        """The stream that has it."""
+        """Return the stream that has it."""
 
     @property
     def sequence(self) -> int:
@@ -94,7 +94,7 @@ class Waiter:
         self._task: asyncio.Task[None] | None = None
 
     async def version(self, name: str, aggregate: str, version: int, timeout_s: float) -> WaitResult:
-        """Until consumer `name` has applied this version of an aggregate (`type/id`)."""
+        """Wait until consumer `name` has applied this version of an aggregate (`type/id`)."""
         definition = self._definitions[name]
         if definition.sequence == "unordered":
             raise CannotWait(
@@ -114,7 +114,7 @@ class Waiter:
         return await self._within(timeout_s, find)
 
     async def identity(self, name: str, source: str, identity: str, timeout_s: float) -> WaitResult:
-        """Until consumer `name` has applied the event of this source and id."""
+        """Wait until consumer `name` has applied the event of this source and id."""
 
         async def find() -> AwaitedEvent:
             return AwaitedEvent(consumer=await self._number(name), source=source, id=identity)
@@ -122,7 +122,7 @@ class Waiter:
         return await self._within(timeout_s, find)
 
     async def sequence(self, name: str, ack: PublishReceipt, timeout_s: float) -> WaitResult:
-        """Until consumer `name` has applied what a publish has stored."""
+        """Wait until consumer `name` has applied what a publish has stored."""
         definition = self._definitions[name]
         if ack.stream != definition.stream:
             return WaitResult(
@@ -263,7 +263,7 @@ class Waiter:
         return await self._fetch(self._sql[statement], *arguments)
 
     async def _fetch(self, text: str, *arguments: object) -> list[Record]:
-        """On the one connection, which is opened where there is none, and given up where it fails."""
+        """Return on the one connection, which is opened where there is none, and given up where it fails."""
         async with self._asking:
             try:
                 if self._connection is None or self._connection.is_closed():

@@ -34,7 +34,7 @@ def mailbox(name: str) -> Path:
 
 
 def mails(path: Path) -> list[Mail]:
-    """The mails that were sent, in their order."""
+    """Return the mails that were sent, in their order."""
     if not path.exists():
         return []
     return [msgspec.json.decode(line, type=Mail) for line in path.read_text("utf-8").splitlines()]

@@ -37,24 +37,24 @@ class OrderSummary(
 
     @on(OrderPlaced)
     def placed(self, event: OrderPlaced) -> None:
-        """The order begins."""
+        """Begin the order."""
         self.customer, self.cents, self.status = event.customer, event.cents, "placed"
 
     @on(PaymentReceived)
     def paid(self, event: PaymentReceived) -> None:
-        """Some or all of it is paid."""
+        """Add a payment, of some or all of it."""
         self.paid_cents += event.cents
         if self.paid_cents >= self.cents:
             self.status = "paid"
 
     @on(OrderShipped)
     def shipped(self, event: OrderShipped) -> None:
-        """It is on its way."""
+        """Note that it is on its way."""
         self.status, self.carrier = "shipped", event.carrier
 
     @on(OrderCancelled)
     def cancelled(self, event: OrderCancelled) -> None:
-        """It is off."""
+        """Note that it is off."""
         self.status = "cancelled"
 
 
@@ -69,7 +69,7 @@ class CustomerSpend(
 
     @on(OrderPlaced, key="customer")
     def placed(self, event: OrderPlaced) -> None:
-        """Each order counts."""
+        """Count each order."""
         self.orders += 1
         self.cents += event.cents
 
@@ -88,7 +88,7 @@ class Inventory(Projection, stream="SHOP", subjects=STOCK, table="inventory", ke
 
     @on(StockReceived)
     def received(self, event: StockReceived) -> None:
-        """More on the shelf."""
+        """Put more on the shelf."""
         self.on_hand += event.quantity
 
     @on(StockReserved, when=enough)
