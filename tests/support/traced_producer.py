@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 
+import msgspec
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced
 
@@ -27,12 +28,14 @@ async def _publish(versions: list[int]) -> None:
     with tracing.tracer().start_as_current_span("checkout"):
         async with Publisher(client, source="shop", subject=subject) as publisher:
             for version in versions:
-                await publisher.publish(
+                draft = publisher.draft(
                     EVENTS[version],
                     aggregate="order/o1",
                     version=version,
                     id=f"o1:{version}",
                 )
+                headers = {**draft.headers, "baggage": "tenant=acme,secret=s3cr3t"}
+                await publisher.send(msgspec.structs.replace(draft, headers=headers))
     await client.close()
 
 

@@ -18,7 +18,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         parent = tracing.under(tracing.context_of(self.headers["traceparent"]))
-        attributes = {"key": self.headers["idempotency-key"] or ""}
+        attributes = {name: self.headers[name] or "" for name in ("idempotency-key", "baggage")}
         with tracing.tracer().start_as_current_span("POST", parent, SpanKind.SERVER, attributes):
             self.send_response(200)
             self.send_header("Content-Length", "2")

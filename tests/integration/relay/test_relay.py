@@ -33,7 +33,6 @@ from projectionist.core.circuit_breaker import BreakerPolicy
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.intents.keys import body_hash
 from projectionist.outbox.providers import Outcome, RenderError, Reply, Request
-from projectionist.outbox.providers.outgoing_headers import context_headers
 from projectionist.outbox.relay.database_link import DatabaseUnavailable
 from projectionist.outbox.relay.intent_store import IntentStore, LeasedIntent
 from projectionist.outbox.relay.notify import Notifier
@@ -474,23 +473,6 @@ async def test_a_late_reply_of_a_relay_that_slept_is_taken_as_evidence(harness: 
     assert stub.executions == {key: 1}
     assert row["attempt"] == 1
     assert [a["outcome"] for a in await harness.attempts(key)] == ["sent"]
-
-
-async def test_a_provider_is_given_the_baggage_that_is_kept_with_the_intent(harness: Outbox) -> None:
-    stub = scripted()
-    key = await harness.want()
-    await harness.connection.execute("update projectionist.intents set baggage = 'tenant=a%20b'")
-    given: list[Request] = []
-
-    async def see(_: Scripted, request: Request) -> Reply:
-        given.append(request)
-        return Reply(outcome=Outcome.SENT)
-
-    stub.script[key] = [see]
-    async with harness.relaying(made(stub)):
-        await harness.becomes(key, "sent")
-    assert [request.baggage for request in given] == ["tenant=a%20b"]
-    assert context_headers(given[0])[-1:] == [("baggage", "tenant=a%20b")]
 
 
 async def test_what_is_taken_over_from_another_relay_is_told_in_one_line(

@@ -20,7 +20,7 @@ from tests.support.servers import Servers, Stream
 from tests.support.stub_provider import Step, StubProvider, stub_provider
 from tests.support.waiting import eventually
 
-from projectionist.core.settings.settings import Settings
+from projectionist.core.settings.settings import Settings, Telemetry
 from projectionist.core.settings.sources import Layers, build
 from projectionist.outbox.providers import (
     Http,
@@ -120,6 +120,21 @@ async def test_a_trace_that_no_header_takes_is_left_out_and_the_intent_is_sent(h
         assert not [seen for seen in stub.seen if {"traceparent", "tracestate", "x-evil"} & set(seen.headers)]
     assert len(stub.seen) == len(keys), "each at its first attempt"
     assert await harness.connection.fetch("select from projectionist.circuits where state <> 'closed'") == []
+
+
+@pytest.mark.parametrize(
+    ("allowed", "arrives"),
+    [(("tenant", "plan"), "tenant=a%20b,plan=gold"), (("tenant",), "tenant=a%20b"), ((), None)],
+)
+async def test_a_call_bears_the_members_of_its_baggage_that_are_allowed_by_then(
+    harness: Outbox, allowed: tuple[str, ...], arrives: str | None
+) -> None:
+    key = await harness.want("payments")
+    await harness.connection.execute("update projectionist.intents set baggage = 'tenant=a%20b,plan=gold'")
+    harness.settings = msgspec.structs.replace(harness.settings, telemetry=Telemetry(baggage=allowed))
+    async with stub_provider() as stub, harness.relaying(payments(stub)):
+        await harness.becomes(key, "sent")
+    assert [seen.headers.get("baggage") for seen in stub.seen] == [arrives]
 
 
 async def test_a_webhook_is_verified_by_its_receiver_and_a_closed_one_is_left_alone(harness: Outbox) -> None:

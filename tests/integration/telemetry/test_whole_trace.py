@@ -51,6 +51,7 @@ async def test_one_trace_spans_producer_to_provider_across_parking_crash_and_ret
     await live.migrate(shop(live.stream).Orders)
     with sink() as collected:
         env = dict(environment(live, telemetry__endpoint=collected.url, telemetry__metrics_interval_s="0.5"))
+        env["PROJECTIONIST_TELEMETRY__BAGGAGE"] = "tenant"
         async with python("tests.support.traced_provider", env=env) as provider:
             assert provider.stdout is not None
             port = int(await provider.stdout.readline())
@@ -137,7 +138,9 @@ def assert_whole(collected: Sink) -> None:
     assert {call.trace for call in calls} == {paid.trace}
     assert calls[1].parent == attempt.id
     assert calls[0].parent not in {span.id for span in collected.spans}
-    assert len({call.attributes["key"] for call in calls}) == 1
+    assert len({call.attributes["idempotency-key"] for call in calls}) == 1
+    assert {call.attributes["baggage"] for call in calls} == {"tenant=acme"}
+    assert attempt.attributes["projectionist.baggage.tenant"] == "acme"
     _in_order(paid, parked, drained, attempt, calls[1])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
@@ -15,6 +15,7 @@ from projectionist.core.circuit_breaker import Circuit, State
 from projectionist.core.cloudevents import trace_context
 from projectionist.core.postgres.leases import Leases
 from projectionist.core.states import IntentState
+from projectionist.core.telemetry import baggage
 from projectionist.outbox.intents.keys import body_hash
 from projectionist.outbox.intents.staging import unpack_some
 from projectionist.outbox.providers.base import Request
@@ -117,11 +118,12 @@ class Settled(msgspec.Struct):
 
 
 class IntentStore:
-    """Reads and writes the intents of a relay."""
+    """Reads and writes the intents of a relay. `allowed`: members of baggage that its calls may bear."""
 
-    def __init__(self, link: DatabaseLink, relay: str) -> None:
+    def __init__(self, link: DatabaseLink, relay: str, allowed: Collection[str] = ()) -> None:
         self._link = link
         self._relay = relay
+        self._allowed = frozenset(allowed)
         self._theirs = clock.Other()
 
     async def unpack(self) -> int:
@@ -172,7 +174,7 @@ class IntentStore:
         found, others, walked = first["found"], first["others"], first["steps"]
         ended = walked < steps and others < most and (found < most or walked < look)
         rows = [row for row in rows if row["seq"] is not None]
-        leased = [_leased(row, provider, token, asked, timeout_s) for row in rows]
+        leased = [_leased(row, provider, token, asked, timeout_s, self._allowed) for row in rows]
         return LeaseResult(
             leased=leased,
             after="" if ended else first["lane"],
@@ -313,7 +315,9 @@ def circuit_of(row: Row, state: str = "state") -> Circuit:
 _CLOSED = Circuit()
 
 
-def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float) -> LeasedIntent:
+def _leased(
+    row: Row, provider: str, token: UUID, asked: float, timeout_s: float, allowed: Collection[str]
+) -> LeasedIntent:
     return LeasedIntent(
         seq=row["seq"],
         token=token,
@@ -326,11 +330,13 @@ def _leased(row: Row, provider: str, token: UUID, asked: float, timeout_s: float
         at=clock.now(),
         rendered=row["wire_hash"] is not None,
         circuit=_CLOSED if row["circuit"] is None else circuit_of(row, "circuit"),
-        request=_request(row, provider, timeout_s, asked + OPEN_S),
+        request=_request(row, provider, timeout_s, asked + OPEN_S, allowed),
     )
 
 
-def _request(row: Row, provider: str, timeout_s: float, not_after: float) -> Request:
+def _request(
+    row: Row, provider: str, timeout_s: float, not_after: float, allowed: Collection[str]
+) -> Request:
     body, wire = row["body"], row["wire"]
     traceparent, tracestate = trace_context(row["traceparent"], row["tracestate"])  # it becomes a header
     return Request(
@@ -349,7 +355,7 @@ def _request(row: Row, provider: str, timeout_s: float, not_after: float) -> Req
         created=row["created"],
         traceparent=traceparent,
         tracestate=tracestate,
-        baggage=row["baggage"],
+        baggage=baggage.permitted(row["baggage"], allowed),
         lookup_hint=row["lookup_hint"],
         timeout_s=timeout_s,
         not_after=not_after,

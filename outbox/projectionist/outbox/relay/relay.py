@@ -145,7 +145,8 @@ class Relay:
         self._links = (leases, starts, replies, unpacking)
         self._poll_s = max(POLL_S, 1.1 * (len(providers) + 1))
         self._senders = [
-            Sender(provider, (leases, starts, replies), name, self._poll_s) for provider in providers.values()
+            Sender(provider, (leases, starts, replies), name, self._poll_s, settings.telemetry.baggage)
+            for provider in providers.values()
         ]
         self._store, self._staged = IntentStore(starts, name), IntentStore(unpacking, name)
         self._names = list(providers)

@@ -7,7 +7,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,13 +74,14 @@ class Sender:
         links: tuple[DatabaseLink, DatabaseLink, DatabaseLink],
         relay: str,
         poll_s: float,
+        baggage: Collection[str],
     ) -> None:
         self.name = provider.name
         self._provider = provider
         self._settings = settings = provider.settings
         self._rules = ReplyRules(provider.profile, settings.delivery, settings.retry)
         leases, starts, replies = links
-        self._leases, self._starts = IntentStore(leases, relay), IntentStore(starts, relay)
+        self._leases, self._starts = IntentStore(leases, relay, baggage), IntentStore(starts, relay)
         self._circuits = Circuits(starts, provider.name, settings.breaker)
         own_circuits = Circuits(replies, provider.name, settings.breaker)
         self._replies = ReplyWriter(provider, IntentStore(replies, relay), own_circuits, self._written)

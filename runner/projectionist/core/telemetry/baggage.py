@@ -42,6 +42,13 @@ def of_text(text: str | None) -> Members:
     return found
 
 
+def permitted(text: str | None, allowed: Collection[str]) -> str | None:
+    """Return a `baggage` header with its allowed members alone; None for none."""
+    if not text or not allowed:
+        return None
+    return written({key: value for key, value in of_text(text).items() if key in allowed})
+
+
 def written(members: Members) -> str | None:
     """Write members as a `baggage` header, without those that do not fit; None for none."""
     text = ""

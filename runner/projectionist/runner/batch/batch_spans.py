@@ -79,8 +79,7 @@ class BatchTracer:
             return {}
         if delivery.arrival is not None:
             return baggage.of_headers(delivery.arrival.head, self._baggage)
-        kept = baggage.of_text(delivery.baggage)
-        return {key: value for key, value in kept.items() if key in self._baggage}
+        return baggage.of_text(baggage.permitted(delivery.baggage, self._baggage))
 
     def keep_baggage(self, *deliveries: Iterable[Delivery]) -> None:
         """Write down what is allowed of the baggage of events that are parked or ask for intents."""
