@@ -309,6 +309,9 @@ async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: Consumer
         assert (passage["state"], passage["idle"], passage["rows"] == []) == ("applied", seen, seen)
     assert "the condition (when=) of its handler did not hold" in await cli.done("journey", "o1")
     assert await inspection.count_outcomes(live, "condition_false") == 1
+    assert (
+        await live.value("select type from {s}.counters where outcome = 'condition_false'") == "order.placed"
+    )
 
 
 async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(

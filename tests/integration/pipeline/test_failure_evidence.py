@@ -483,6 +483,7 @@ async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_di
         """
     )
     async with batch_drivers(live, s.Orders) as (driver,):
+        driver.context.sources = frozenset({"shop"})
         await driver.settle(
             *[
                 driver.read(OrderPlaced("ann", n), f"o{n}", 1, seq=n + 1, id="odd" if n == 2 else None)
@@ -501,6 +502,7 @@ async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_di
     assert heard.counts["batch.outage"] == 0
     known = ("order.placed", "redelivered")
     assert [one.writes.counts[known] for one in (*alone, *among)] == [1, 1]
+    assert [one.writes.by_source[*known, "shop"] for one in (*alone, *among)] == [1, 1]
     assert [row[0] for row in await live.rows("orders")] == ["o0", "o1", "o3", "o4", "o5", "o9"]
     assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(3, "refused", "discarded")]
     live.tampered = True

@@ -177,7 +177,7 @@ class Transaction:
         deliveries = await self._deliveries()
         if seqs and control is not None and (aside := control["aside"]):
             deliveries, again = without(deliveries, aside)
-            self.writes.counts.update((one.type, "redelivered") for one in again)
+            self.writes.count_all(again, "redelivered")
         return deliveries
 
     async def _deliveries(self) -> Sequence[Delivery]:
@@ -353,7 +353,7 @@ class Transaction:
         )
         await writer.write(self.released)
         if folded.idle:
-            self.writes.counts["", "condition_false"] += len(folded.idle)
+            self.writes.count_all(folded.idle, "condition_false")
             await self.store.idle(folded.idle)
         if folded.intents:
             await self._stage(folded.intents, spans)

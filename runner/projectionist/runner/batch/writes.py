@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -153,6 +153,14 @@ class BatchWrites:
         self.counts[one.type, outcome] += 1
         if one.source in self.sources:
             self.by_source[one.type, outcome, one.source or ""] += 1
+
+    def count_all(self, deliveries: Sequence[Delivery], outcome: str) -> None:
+        """Count what has become of several events alike."""
+        self.counts.update((one.type, outcome) for one in deliveries)
+        if self.sources:
+            self.by_source.update(
+                (one.type, outcome, one.source) for one in deliveries if one.source in self.sources
+            )
 
     def settle(self, delivery: Delivery, state: InboxState, verdict: str | None) -> None:
         """Correct the provisional state of a claimed or drained entry."""
