@@ -81,7 +81,14 @@ class ConsumerHarness:
     """One database, one stream, and consumers on them. Made by `harness`."""
 
     def __init__(
-        self, servers: Servers, database: str, stream: Stream, settings: Settings, js: Client, pool: Any
+        self,
+        servers: Servers,
+        database: str,
+        stream: Stream,
+        settings: Settings,
+        js: Client,
+        ours: Any,
+        pool: Any,
     ) -> None:
         self.servers = servers
         self.database = database
@@ -91,8 +98,10 @@ class ConsumerHarness:
         self._postgres, self._run = settings.postgres, settings.run
         self.nats = js
         self.pool: asyncpg.Pool[asyncpg.Record] = pool
+        """Connections as anybody has them, who asks for tables by their bare names."""
+        self._own_pool: asyncpg.Pool[asyncpg.Record] = ours
         self.policy = settings.consumer_defaults
-        self.access = DatabaseAccess(self.pool, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
+        self.access = DatabaseAccess(ours, SCHEMA, heartbeat_s=settings.run.heartbeat_s)
         self.tampered = False
         """Set by a test that takes something away: then it need not be sound."""
         self._ids = count(1)
@@ -101,14 +110,18 @@ class ConsumerHarness:
     async def migrate(self, *consumers: type) -> None:
         """Create or evolve the read models of these classes."""
         definitions = [definition(cls) for cls in consumers]
-        async with self.connected() as connection:
+        connection = await db.connect(self.settings.postgres, application_name="harness")
+        try:
             models = ReadModels(connection, SCHEMA)
             await models.apply(definitions, await models.plan(definitions))
+        finally:
+            await connection.close()
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[db.Connection]:
-        """A connection of the role that the consumers work as."""
-        connection = await db.connect(self.settings.postgres, application_name="harness")
+        """A connection of the role that the consumers work as, as the role itself would open it."""
+        assert self.settings.postgres.url is not None
+        connection = await asyncpg.connect(self.settings.postgres.url.reveal())
         try:
             yield connection
         finally:
@@ -206,7 +219,7 @@ class ConsumerHarness:
 
     async def _access(self, settings: Settings) -> DatabaseAccess:
         """The harness's own, unless what runs is to see another server, or this one through something."""
-        pool, heartbeat_s = self.pool, settings.run.heartbeat_s
+        pool, heartbeat_s = self._own_pool, settings.run.heartbeat_s
         if settings.postgres != self._postgres:
             pool = await db.pool(settings.postgres, application_name="harness", most=8)
             self._pools.append(pool)
@@ -435,11 +448,13 @@ async def harness(servers: Servers, database: str, stream: Stream) -> AsyncItera
         consumer_defaults=PATIENCE,
     )
     client = await patient(servers.nats_url, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
-    pool = await db.pool(settings.postgres, application_name="harness", most=8)
-    made = ConsumerHarness(servers, database, stream, settings, client, pool)
+    ours = await db.pool(settings.postgres, application_name="harness", most=8)
+    pool = await asyncpg.create_pool(database, min_size=0, max_size=8)
+    made = ConsumerHarness(servers, database, stream, settings, client, ours, pool)
     try:
         yield made
     finally:
         made.close()
         await client.close()
+        ours.terminate()
         pool.terminate()

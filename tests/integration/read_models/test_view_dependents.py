@@ -216,11 +216,11 @@ create function listed() returns setof {g} language sql begin atomic select * fr
         (POLICY, "policy own"),
         (TRIGGER, "trigger noted"),
         ("create publication copies for table {g}", "publication copies"),
-        ("create view report as select * from {g}", "view report, which stands on"),
-        ("create materialized view report as select cents from {g}", "materialized view report"),
-        ("create table bills (order_id text references {g})", "bills_order_id_fkey on table bills"),
-        ("create table more () inherits ({g})", "table more"),
-        (FUNCTION, "function listed"),
+        ("create view report as select * from {g}", "view public.report, which stands on"),
+        ("create materialized view report as select cents from {g}", "materialized view public.report"),
+        ("create table bills (order_id text references {g})", "bills_order_id_fkey on table public.bills"),
+        ("create table more () inherits ({g})", "table public.more"),
+        (FUNCTION, "function public.listed"),
     ],
 )
 async def test_what_cannot_be_carried_over_is_refused_by_name(
@@ -249,7 +249,9 @@ async def test_a_view_no_longer_fed_is_dropped_by_the_swap_unless_something_depe
     await harness.pool.execute("create view report as table spent")
     renamed = _spent(rebuilds, revision=2, table="spent_more")
 
-    with pytest.raises(RebuildError, match=r"public\.spent is no longer fed, and view report stands on it"):
+    with pytest.raises(
+        RebuildError, match=r"public\.spent is no longer fed, and view public\.report stands on it"
+    ):
         await rebuilds.rebuild(renamed)
 
     await harness.pool.execute("drop view report")

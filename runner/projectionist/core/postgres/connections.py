@@ -33,7 +33,10 @@ class Row(Protocol):
 
 CONNECT_WITHIN_S = 10.0
 
+SEARCH_PATH = "pg_catalog, pg_temp"
+"""Where our statements look for functions, operators and types: not where some other role may have put its own."""
 SESSION = {
+    "search_path": SEARCH_PATH,
     # A statement that has waited is followed by one that sees what it waited for, whatever the database prefers.
     "default_transaction_isolation": "read committed",
     # A process that was stopped between two statements must not keep its locks.

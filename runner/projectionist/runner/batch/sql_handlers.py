@@ -13,6 +13,7 @@ import asyncpg
 import msgspec
 
 from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.search_path import default_names, default_search_path
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.projections.copying import copied
@@ -141,8 +142,9 @@ class SqlHandlers:
         self._consumer = consumer
         self._schema = schema
         self._settings = Statements("projectionist.runner", schema)["select_write_settings"]
+        self._path: str | None = None
         self._before: list[str] | None = None
-        """Settings of the session as they were when the last batch ended."""
+        """Settings that handlers met when the last batch ended."""
         self._generation = 0
         self.at: str | None = None
         self._handlers = consumer.definition.cls()
@@ -162,16 +164,23 @@ class SqlHandlers:
         at: so the event that did it is the one that fails.
         """
         self._follow()
-        self._before = self._before or await self._connection.fetchval(self._settings)
+        self._path = self._path or await default_search_path(self._connection)
         try:
-            async with self._connection.transaction():
+            async with self._connection.transaction(), default_names(self._connection, self._path):
+                self._before = self._before or await self._seen()
                 folded = await self._folded(courses, refusal)
-                if await self._connection.fetchval(self._settings) != self._before:
+                if await self._seen() != self._before:
                     raise _HasSet
                 return folded
         except _HasSet:
-            self._before = await self._connection.fetchval(self._settings)
-            return await self._folded(courses, refusal, each=True)
+            async with default_names(self._connection, self._path):
+                self._before = await self._seen()
+                return await self._folded(courses, refusal, each=True)
+
+    async def _seen(self) -> list[str]:
+        """Return the settings as a handler meets them now."""
+        found: list[str] = await self._connection.fetchval(self._settings)
+        return found
 
     async def _folded(
         self, courses: Sequence[AggregatePlan], refusal: Refusal | None, *, each: bool = False
@@ -214,7 +223,7 @@ class SqlHandlers:
                     raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
                 # After a failed statement this fails too, even if the handler has swallowed the error.
                 await self._connection.execute("select")
-                if each and await self._connection.fetchval(self._settings) != self._before:
+                if each and await self._seen() != self._before:
                     raise ValueError(f"a handler has changed settings of the session, which {_STAY}")
         except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             if self._is_outage(error):

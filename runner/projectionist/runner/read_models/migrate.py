@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.identifiers import quoted
 from projectionist.core.postgres.connections import advisory_key
+from projectionist.core.postgres.search_path import default_names
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.testpoints import announce
@@ -277,8 +279,10 @@ class ReadModels:
         # No batch goes on while this waits for a reader of the table.
         await self._connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
         around = [] if change.what == "create" else await self._around(d, number)
-        for statement in change.statements:
-            await self._connection.execute(statement)
+        # The bodies of a SqlProjection's tables are the user's.
+        async with default_names(self._connection) if d.tables else nullcontext():
+            for statement in change.statements:
+                await self._connection.execute(statement)
         if change.what == "create":
             await rehearse(self._connection, d, self._schema)
         await restore(Queries(self._connection, self._schema), around)

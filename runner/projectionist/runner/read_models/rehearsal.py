@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.search_path import default_names
 from projectionist.projections.tables import ddl
 from projectionist.projections.tables.table import MOST_GENERATIONS
 
@@ -28,7 +29,7 @@ async def rehearse(connection: Connection, definition: Definition, schema: str) 
     if not definition.tables:
         return
     try:
-        async with connection.transaction():
+        async with connection.transaction(), default_names(connection):
             for generation in (MOST_GENERATIONS - 1, MOST_GENERATIONS):
                 for name in definition.tables:
                     await connection.execute(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import asyncpg
 import msgspec
 
 from projectionist.core.identifiers import quoted
+from projectionist.core.postgres.search_path import default_names
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
@@ -109,8 +111,9 @@ async def prepare(queries: Queries, build: Build, shadow: Shadow, floor: int, ro
 async def _create(queries: Queries, build: Build, shadow: Shadow) -> None:
     await rehearse(queries.connection, shadow.definition, queries.schema)
     try:
-        for statement in shadow.create():
-            await queries.connection.execute(statement)
+        async with default_names(queries.connection) if shadow.definition.tables else nullcontext():
+            for statement in shadow.create():
+                await queries.connection.execute(statement)
     except asyncpg.DuplicateTableError as error:
         raise RebuildError(
             f"generation {build.generation} cannot be made: {error}, and is not this build's",
