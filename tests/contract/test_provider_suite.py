@@ -294,4 +294,4 @@ def test_a_provider_whose_library_is_missing_says_what_to_install(monkeypatch: p
     with pytest.raises(ProjectionistError, match=r"pip install 'projectionist\[smtp\]'"):
         _ = providers.Smtp
     with pytest.raises(AttributeError, match="no attribute 'Pigeon'"):
-        _ = providers.Pigeon
+        _ = providers.Pigeon  # type: ignore[attr-defined] # the point

@@ -6,7 +6,7 @@ It may import publishing, intents and core. Read `base` first, then `http`.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.secret import Secret
@@ -44,17 +44,18 @@ __all__ = [
 _LATE = {"Http": "http", "Webhook": "webhook", "Smtp": "smtp", "NatsPublish": "nats"}
 _EXTRAS = {"httpcore": "http", "aiosmtplib": "smtp"}
 
+if not TYPE_CHECKING:  # with a `__getattr__` in sight, type checkers take any name for granted
 
-def __getattr__(name: str) -> Any:
-    """Import a provider when it is named, so that an App without mails needs no mail library."""
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
-            raise
-        raise ProjectionistError(
-            f"{name} needs the package {error.name}, which is not installed",
-            remedy=f"pip install 'projectionist[{_EXTRAS[error.name]}]'",
-        ) from None
+    def __getattr__(name: str) -> object:
+        """Import a provider when it is named, so that an App without mails needs no mail library."""
+        if name not in _LATE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+        except ModuleNotFoundError as error:
+            if error.name not in _EXTRAS:
+                raise
+            raise ProjectionistError(
+                f"{name} needs the package {error.name}, which is not installed",
+                remedy=f"pip install 'projectionist[{_EXTRAS[error.name]}]'",
+            ) from None

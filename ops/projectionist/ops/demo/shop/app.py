@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from projectionist.api import App
 from projectionist.ops.demo.shop.mailbox import Mailbox
 from projectionist.ops.demo.shop.projections import CustomerSpend, Inventory, OrderSummary, Receipts
-from projectionist.runner import App
 
 app = App(projections=[OrderSummary, CustomerSpend, Inventory, Receipts], providers={"email": Mailbox})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projectionist.projections import Event
+from projectionist.api import Event
 
 
 class OrderPlaced(Event, type="order.placed"):

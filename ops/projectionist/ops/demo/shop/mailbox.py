@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from projectionist.outbox.providers import Outcome, Provider, Reply, Request
+from projectionist.api import Outcome, Provider, Reply, Request
 
 
 class Mail(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from projectionist.api import Index, Intent, Projection, Reactor, on
 from projectionist.ops.demo.shop.events import (
     OrderCancelled,
     OrderPlaced,
@@ -10,8 +11,6 @@ from projectionist.ops.demo.shop.events import (
     StockReceived,
     StockReserved,
 )
-from projectionist.outbox import Intent
-from projectionist.projections import Index, Projection, Reactor, on
 
 ORDERS = "shop.order.{aggregate}"
 STOCK = "shop.stock.{aggregate}"

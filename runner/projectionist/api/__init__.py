@@ -1,0 +1,120 @@
+"""Every name that users write with, from one place. It holds no logic, and nothing of ours imports it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from projectionist.core.errors import ProjectionistError
+    from projectionist.core.settings.settings import settings
+    from projectionist.outbox import AGGREGATE, Intent, IntentReused, Outbox, OutboxError, Slotted, intent_key
+    from projectionist.outbox.providers import (
+        PROFILES,
+        Http,
+        NatsPublish,
+        Outcome,
+        Profile,
+        Provider,
+        ProviderContext,
+        ProviderSettings,
+        RenderError,
+        Reply,
+        Request,
+        Secret,
+        SecretRef,
+        Signal,
+        Smtp,
+        Webhook,
+    )
+    from projectionist.projections import (
+        BadValue,
+        Delete,
+        Envelope,
+        Event,
+        EventError,
+        Index,
+        Projection,
+        Reactor,
+        Refuse,
+        Retry,
+        SqlProjection,
+        Stream,
+        Tx,
+        absent,
+        on,
+        upcast,
+    )
+    from projectionist.runner import App
+    from projectionist.runner.wait.outcome import WaitResult
+
+__all__ = [
+    "AGGREGATE",
+    "PROFILES",
+    "App",
+    "BadValue",
+    "Delete",
+    "Envelope",
+    "Event",
+    "EventError",
+    "Http",
+    "Index",
+    "Intent",
+    "IntentReused",
+    "NatsPublish",
+    "Outbox",
+    "OutboxError",
+    "Outcome",
+    "Profile",
+    "Projection",
+    "ProjectionistError",
+    "Provider",
+    "ProviderContext",
+    "ProviderSettings",
+    "Reactor",
+    "Refuse",
+    "RenderError",
+    "Reply",
+    "Request",
+    "Retry",
+    "Secret",
+    "SecretRef",
+    "Signal",
+    "Slotted",
+    "Smtp",
+    "SqlProjection",
+    "Stream",
+    "Tx",
+    "WaitResult",
+    "Webhook",
+    "absent",
+    "intent_key",
+    "on",
+    "settings",
+    "upcast",
+]
+
+_NAMES = {
+    "core.errors": "ProjectionistError",
+    "core.settings.settings": "settings",
+    "outbox": "AGGREGATE Intent IntentReused Outbox OutboxError Slotted intent_key",
+    "outbox.providers": "Http NatsPublish Outcome PROFILES Profile Provider ProviderContext ProviderSettings"
+    " RenderError Reply Request Secret SecretRef Signal Smtp Webhook",
+    "projections": "BadValue Delete Envelope Event EventError Index Projection Reactor Refuse Retry SqlProjection"
+    " Stream Tx absent on upcast",
+    "runner": "App",
+    "runner.wait.outcome": "WaitResult",
+}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # with a `__getattr__` in sight, type checkers take any name for granted
+
+    def __getattr__(name: str) -> object:
+        """Import a name when it is first asked for, so that an event costs no NATS client and no mail library."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"projectionist.{_HOMES[name]}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
