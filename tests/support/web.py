@@ -1,18 +1,21 @@
-"""A web application that runs the shop and its relay beside its requests: `python -m tests.support.web`, by uvicorn."""
+"""A program that runs the shop and its relay beside its own work: `python -m tests.support.web fastapi`."""
 
 from __future__ import annotations
 
-from functools import partial
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-import anyio
+from fastapi import FastAPI
+from litestar import Litestar
 from tests.support import shop_app
 
-from projectionist.core.settings.settings import settings
 from projectionist.outbox.providers import Outcome, Provider, Reply, Request
-from projectionist.outbox.relay import relay
-from projectionist.runner.process import run
+from projectionist.runner import App
 
 
 class Post(Provider):
@@ -22,19 +25,37 @@ class Post(Provider):
         return Reply(outcome=Outcome.SENT)
 
 
-async def web(scope: Any, receive: Any, send: Any) -> None:
-    """The lifespan protocol of ASGI, and nothing else."""
-    assert scope["type"] == "lifespan"
-    await receive()
-    found = settings()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(run.run, shop_app.app.definitions, found, signals=False))
-        tasks.start_soon(partial(relay.run, {"email": Post}, found, signals=False))
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        tasks.cancel_scope.cancel()
-    await send({"type": "lifespan.shutdown.complete"})
+app = App(projections=[one.cls for one in shop_app.app.definitions], providers={"email": Post})
 
+
+@asynccontextmanager
+async def lifespan(_: object) -> AsyncIterator[None]:
+    """As the guide shows it: uvicorn goes on where its lifespan ends before it is asked to."""
+    try:
+        async with app.running():
+            yield
+    except Exception:
+        signal.raise_signal(signal.SIGTERM)
+        raise
+
+
+async def alone() -> None:
+    """Without a server: a program of plain asyncio."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with app.running():
+        await stop.wait()
+    sys.stderr.write("Application shutdown complete\n")
+
+
+HOSTS: dict[str, Any] = {
+    "fastapi": lambda: FastAPI(lifespan=lifespan),
+    "litestar": lambda: Litestar(lifespan=[lifespan]),
+}
 
 if __name__ == "__main__":
-    import_module("uvicorn").run(web, host="127.0.0.1", port=0, lifespan="on", log_level="info")
+    if sys.argv[1] == "asyncio":
+        asyncio.run(alone())
+    else:
+        made = HOSTS[sys.argv[1]]()
+        import_module("uvicorn").run(made, host="127.0.0.1", port=0, lifespan="on", log_level="info")

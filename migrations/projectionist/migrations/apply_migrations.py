@@ -29,6 +29,14 @@ async def plan(connection: Connection, schema: str) -> list[Migration]:
     return pending(released(schema), await _applied(connection, schema))
 
 
+async def refuse_pending(connection: Connection, schema: str) -> None:
+    """Raise MigrationError if the database lacks tables of this release."""
+    if await plan(connection, schema):
+        raise MigrationError(
+            "the database lacks tables of this release", remedy="Run `projectionist migrate`"
+        )
+
+
 async def migrate(connection: Connection, schema: str) -> list[Migration]:
     """Apply everything that is pending and return it; empty when the database was up to date.
 

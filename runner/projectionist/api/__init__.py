@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         upcast,
     )
     from projectionist.runner import App
+    from projectionist.runner.process.running import Running
+    from projectionist.runner.process.supervisor import CannotGoOn
     from projectionist.runner.wait.outcome import WaitResult
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "PROFILES",
     "App",
     "BadValue",
+    "CannotGoOn",
     "Delete",
     "Envelope",
     "Event",
@@ -77,6 +80,7 @@ __all__ = [
     "Reply",
     "Request",
     "Retry",
+    "Running",
     "Secret",
     "SecretRef",
     "Signal",
@@ -103,6 +107,8 @@ _NAMES = {
     "projections": "BadValue Delete Envelope Event EventError Index Projection Reactor Refuse Retry SqlProjection"
     " Stream Tx absent on upcast",
     "runner": "App",
+    "runner.process.running": "Running",
+    "runner.process.supervisor": "CannotGoOn",
     "runner.wait.outcome": "WaitResult",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
@@ -15,6 +16,7 @@ from projectionist.runner.wait.waiter import Waiter
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
+    from projectionist.runner.process.running import Running
     from projectionist.runner.wait.outcome import WaitResult
     from projectionist.runner.wait.read_row import P, RowSource
     from projectionist.runner.wait.waiter import PublishReceipt
@@ -37,7 +39,7 @@ class App:
         providers: Mapping[str, ProviderFactory] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """Take the parts; `settings` is for `wait_for` and `read`: without, they read those that the processes read."""
+        """Take the parts; without `settings`, what needs some reads those that the processes read."""
         self.definitions: tuple[Definition, ...] = tuple(definition(cls) for cls in projections)
         self.providers = dict(providers or {})
         check_distinct(self.definitions)
@@ -69,6 +71,31 @@ class App:
             remedy=f"Declare it: Stream(…, events=[{event.__name__}]). Streams of this app: {known}",
         )
 
+    @asynccontextmanager
+    async def running(
+        self,
+        *,
+        consumers: Iterable[type | str] | None = None,
+        relay: bool = True,
+        migrate: bool = False,
+    ) -> AsyncIterator[Running]:
+        """Run consumers and relay beside a program's own work: `async with app.running() as running:`.
+
+        All consumers unless some are named, and the relay where the app has providers. `migrate` brings the tables up
+        to date first. No signal is listened to and no logging set up: the host has both. Leaving the block, or its
+        cancellation, settles what has begun, for at most `shutdown_s`. What no waiting mends cancels the block and is
+        raised at its end: settings that cannot work, and `CannotGoOn` for a consumer. `running.ready` and
+        `running.why` are for readiness probes. A consumer that newer code has taken over ends alone.
+        """
+        from projectionist.runner.process.embedding import embedded  # noqa: PLC0415 most of an app is not run
+
+        settings, names = self._settings or found_settings(), [one.name for one in self.definitions]
+        settings.refuse_strangers(consumers=names, providers=self.providers)
+        chosen = self.definitions if consumers is None else tuple(map(self._consumer, consumers))
+        providers = self.providers if relay else {}
+        async with embedded(chosen, providers, settings, consumers=names, migrate=migrate) as running:
+            yield running
+
     async def wait_for(
         self,
         consumer: type | str,
@@ -84,7 +111,7 @@ class App:
         it is. It never raises for time: look at the answer's `outcome`. All who wait in a process share one
         connection and one question every 20 ms.
         """
-        name = self.definition(consumer if isinstance(consumer, str) else consumer.__name__).name
+        name = self._consumer(consumer).name
         waiter = self._shared_waiter()
         if ack is not None and aggregate is None and version is None:
             return await waiter.sequence(name, ack, timeout_s)
@@ -105,3 +132,6 @@ class App:
         if self._waiter is None:
             self._waiter = Waiter(self.definitions, self._settings or found_settings())
         return self._waiter
+
+    def _consumer(self, consumer: type | str) -> Definition:
+        return self.definition(consumer if isinstance(consumer, str) else consumer.__name__)

@@ -63,7 +63,8 @@ def test_what_nobody_expected_is_raised_as_it_is() -> None:
 
 
 def test_health_says_why_a_consumer_is_not_served() -> None:
-    assert one("A", begun=True, ended=OVER).trouble == "A: ended in this process: newer code has taken over"
+    over = one("A", begun=True, ended=OVER)
+    assert (over.trouble, over.superseded) == (None, "A: ended in this process: newer code has taken over")
     stuck = one("A", begun=True, stuck=KeyError("x")).trouble
     assert stuck == "A: KeyError: 'x'; it is tried again"
     assert one("A", begun=True).trouble is None

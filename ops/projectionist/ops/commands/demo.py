@@ -65,11 +65,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _play(settings: Settings, args: argparse.Namespace) -> DemoResult:
-    from projectionist.ops.commands import migrate
     from projectionist.ops.demo.play import play
     from projectionist.ops.demo.shop.app import app
+    from projectionist.runner.process.migrate_app import migrate_app
 
-    done = await migrate.work(settings, app.definitions, apply=True)
+    done = await migrate_app(settings, app.definitions, apply=True)
     note(f"Made the tables of {len(done.read_models)} consumers; two runners share the work, a relay sends.")
     view = DemoView(settings.postgres.schema)
     return await play(settings, args.orders, args.seed, view.look)

@@ -6,8 +6,6 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say, say_json
@@ -16,9 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.migrations import Migration
     from projectionist.projections import Definition
-    from projectionist.runner.read_models.migrate import Change
+    from projectionist.runner.process.migrate_app import PendingChanges
 
 TOPIC = Topic.RUN
 HELP = "create or change the tables this release and the app need, or show what that would do"
@@ -27,16 +24,6 @@ projectionist migrate shop.app:app          apply what is pending: our tables, t
 projectionist migrate shop.app:app --plan   print the SQL, change nothing
 projectionist migrate --check               is anything pending? (exit code 3 if so)
 """
-
-
-class PendingChanges(msgspec.Struct):
-    """The changes to be made, or that were made."""
-
-    schema: str
-    release: list[Migration]
-    read_models: list[Change]
-    indexes: list[str] = []
-    """Statements for what the settings ask for beside."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +38,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it on the database of the settings."""
     from projectionist.ops.cli.find_servers import settings
+    from projectionist.runner.process.migrate_app import migrate_app
 
     found = settings()
-    pending = asyncio.run(work(found, definitions(args, found), apply=not (args.plan or args.check)))
+    pending = asyncio.run(migrate_app(found, definitions(args, found), apply=not (args.plan or args.check)))
     if args.json:
         say_json(_document(pending, args))
     elif args.plan:
@@ -73,38 +61,6 @@ def definitions(args: argparse.Namespace, found: Settings) -> Sequence[Definitio
         return ()
     app, _ = app_arguments.split(args, found.app)
     return app_arguments.load(app, App).definitions
-
-
-async def work(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> PendingChanges:
-    """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do."""
-    from projectionist.core.postgres.connections import connect
-    from projectionist.migrations import migrate, optional_indexes, plan
-    from projectionist.runner.read_models.migrate import ReadModels, created
-
-    schema = found.postgres.schema
-    connection = await connect(found.postgres, application_name="projectionist migrate")
-    try:
-        release = await (migrate if apply else plan)(connection, schema)
-        if release and not apply:
-            from projectionist.runner.read_models.migrate import Change
-
-            fresh = [
-                Change(consumer=d.name, what="create", statements=tuple(created(d, schema, 1)))
-                for d in consumers
-            ]
-            return PendingChanges(schema, release, fresh if release[0].number == 1 else [])
-        models = ReadModels(connection, schema)
-        changes = await models.plan(consumers)
-        if apply:
-            await models.apply(consumers, changes)
-        indexes = await optional_indexes.pending(
-            connection, schema, correlation=found.postgres.correlation_index
-        )
-        if apply:
-            await optional_indexes.apply(connection, indexes)
-        return PendingChanges(schema, release, changes, indexes)
-    finally:
-        await connection.close()
 
 
 def _document(pending: PendingChanges, args: argparse.Namespace) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from projectionist.ops.cli import app_arguments, event_loop
@@ -10,7 +11,6 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, log_level, note
 
 if TYPE_CHECKING:
-    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
 
@@ -44,15 +44,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(app: App, consumers: list[str], settings: Settings) -> int:
     from projectionist.core.task_groups import unwrap_single_exception
-    from projectionist.migrations import MigrationError, plan
+    from projectionist.migrations import refuse_pending
     from projectionist.ops.cli.process_telemetry import telling
     from projectionist.outbox.relay.relay import run as serve
 
-    async def prepared(connection: Connection) -> None:
-        if await plan(connection, settings.postgres.schema):
-            raise MigrationError(
-                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
-            )
+    prepared = partial(refuse_pending, schema=settings.postgres.schema)
 
     def begun() -> None:
         note(f"relaying to {', '.join(app.providers)}; Ctrl-C stops")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from projectionist.ops.cli import app_arguments, event_loop
@@ -11,7 +12,6 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, log_level, note
 
 if TYPE_CHECKING:
-    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
 
@@ -52,16 +52,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(definitions: Sequence[Definition], settings: Settings, *, allow_older_code: bool) -> int:
     from projectionist.core.task_groups import unwrap_single_exception
-    from projectionist.migrations import MigrationError, plan
+    from projectionist.migrations import refuse_pending
     from projectionist.ops.cli.process_telemetry import telling
     from projectionist.runner.process.run import run as serve
 
-    async def prepared(connection: Connection) -> None:
-        if await plan(connection, settings.postgres.schema):
-            raise MigrationError(
-                "the database lacks tables of this release", remedy="Run `projectionist migrate`"
-            )
-
+    prepared = partial(refuse_pending, schema=settings.postgres.schema)
     note(f"running {', '.join(definition.name for definition in definitions)}; Ctrl-C stops")
     with unwrap_single_exception():
         async with telling(settings, "projectionist-run") as health:

@@ -31,13 +31,19 @@ class Health:
     def __init__(self) -> None:
         self.started = False
         self.troubles: Callable[[], list[str]] = list
+        self.superseded: Callable[[], list[str]] = list
+        """What newer code has taken over: somebody else serves it."""
 
     def live(self) -> list[str]:
         """Return what speaks against this process: loops that hang. Neither broker nor database brings that about."""
         return liveness.late(vital=True)
 
     def ready(self) -> list[str]:
-        """Return why no data flows now: a server is away, a loop hangs, or it has not begun."""
+        """Return why no data flows now: a server is away, a loop hangs, it has not begun, or newer code is there."""
+        return self.hindrances() + self.superseded()
+
+    def hindrances(self) -> list[str]:
+        """Return the same without what newer code has taken over."""
         begun = [] if self.started else ["it has not begun yet"]
         return begun + self.live() + liveness.late(vital=False) + self.troubles()
 

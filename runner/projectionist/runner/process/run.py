@@ -83,6 +83,7 @@ async def run(
                 tasks.start_soon(kept, "waking relays", waker.run, access.book)
                 if health is not None:
                     health.troubles = partial(_troubles, client, access, crew)
+                    health.superseded = lambda: [why for one in crew if (why := one.superseded) is not None]
                     health.started = True
                 metrics.ask(instruments.REACHABLE, partial(_reachable, client, access))
                 patience_s = None if signals else settings.run.shutdown_s
@@ -109,7 +110,12 @@ async def _together(
 
 
 def _troubles(client: Client, access: DatabaseAccess, crew: Sequence[Supervised]) -> list[str]:
-    """Return why no data flows: servers that are away, and what each consumer that is not served waits for."""
+    """Return why no data flows: servers that are away, and what each consumer that is not served waits for.
+
+    Nothing, where newer code has taken over every one of them: what still closes is no trouble.
+    """
+    if crew and all(one.ended is not None for one in crew):
+        return []
     away = [] if client.is_connected else ["NATS cannot be reached"]
     away += ["PostgreSQL cannot be used"] if access.gates.closed else []
     return away + [one.trouble for one in crew if one.trouble is not None]

@@ -66,12 +66,17 @@ class Supervised:
 
     @property
     def trouble(self) -> str | None:
-        """Return why nothing of it is applied by this process, for whoever asks after its health."""
+        """Return why nothing of it is applied by this process, unless newer code has taken it over."""
         if self.ended is not None:
-            return f"{self.name}: ended in this process: {said(self.ended)}"
+            return None
         if self.stuck is not None:
             return f"{self.name}: {said(self.stuck)}; it is tried again"
         return self.worker.trouble
+
+    @property
+    def superseded(self) -> str | None:
+        """Return that newer code has taken it over, where it has: it is applied elsewhere."""
+        return None if self.ended is None else f"{self.name}: ended in this process: {said(self.ended)}"
 
     @property
     def setback(self) -> ProcessProblem | None:
@@ -115,8 +120,9 @@ class Supervised:
 async def supervise(crew: Sequence[Supervised], *, patience_s: float | None = None) -> None:
     """Run these until they are told to stop; raises when nothing is to be hoped of any of them.
 
-    With `patience_s` that is so when nothing is to be hoped of one, unless newer code has taken it over. Where one
-    fails, what the others have begun is brought to its end first, in so many seconds at most if they are given.
+    With `patience_s` that is so when nothing is to be hoped of one; what newer code has taken over ends without an
+    error, be it all of them. Where one fails, what the others have begun is brought to its end first, in so many
+    seconds at most.
     """
     lost: list[Exception] = []
 
@@ -128,7 +134,8 @@ async def supervise(crew: Sequence[Supervised], *, patience_s: float | None = No
                 for each in crew:
                     each.worker.stop()
                 return
-            give_up(crew)
+            if patience_s is None:
+                give_up(crew)
             if one.ended is not None:
                 return
             await one.rest()

@@ -1,0 +1,53 @@
+"""What a database lacks for a release and the read models of an app: planned, and applied where asked to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.postgres.connections import connect
+from projectionist.migrations import Migration, migrate, optional_indexes, plan
+from projectionist.runner.read_models.migrate import Change, ReadModels, created
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from projectionist.core.settings.settings import Settings
+    from projectionist.projections.compiled.definition import Definition
+
+
+class PendingChanges(msgspec.Struct):
+    """The changes to be made, or that were made."""
+
+    schema: str
+    release: list[Migration]
+    read_models: list[Change]
+    indexes: list[str] = []
+    """Statements for what the settings ask for beside."""
+
+
+async def migrate_app(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> PendingChanges:
+    """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do, and `App.running(migrate=True)`."""
+    schema = found.postgres.schema
+    connection = await connect(found.postgres, application_name="projectionist migrate")
+    try:
+        release = await (migrate if apply else plan)(connection, schema)
+        if release and not apply:
+            fresh = [
+                Change(consumer=d.name, what="create", statements=tuple(created(d, schema, 1)))
+                for d in consumers
+            ]
+            return PendingChanges(schema, release, fresh if release[0].number == 1 else [])
+        models = ReadModels(connection, schema)
+        changes = await models.plan(consumers)
+        if apply:
+            await models.apply(consumers, changes)
+        indexes = await optional_indexes.pending(
+            connection, schema, correlation=found.postgres.correlation_index
+        )
+        if apply:
+            await optional_indexes.apply(connection, indexes)
+        return PendingChanges(schema, release, changes, indexes)
+    finally:
+        await connection.close()
