@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
 from pathlib import Path
 
 import pytest
 from tests.unit.projections.test_fingerprint import loaded
 
-from projectionist.projections.compiled import code_reach
+from projectionist.projections.compiled import code_reach, source_code
 
 ROWS = """
 from __future__ import annotations
@@ -162,3 +163,13 @@ def test_nothing_counts_that_changes_with_python(tmp_path: Path, monkeypatch: py
         changed = MADE_BY_PYTHON.replace(old, new)
         assert changed != MADE_BY_PYTHON
         assert loaded(tmp_path / f"c{number}", files(USED, changed)).code != one.code
+
+
+def test_what_python_c_runs_is_no_source_of_what_libraries_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.13 keeps it under the name that the methods of a dataclass bear too."""
+    text = "import sys; exec(sys.stdin.readline())\n"
+    monkeypatch.setitem(linecache.cache, "<string>", (len(text), None, [text], "<string>"))
+    source_code.source.cache_clear()
+    assert loaded(tmp_path, files(USED, MADE_BY_PYTHON)).unfollowed == ()

@@ -54,7 +54,8 @@ class SourceFile:
 @lru_cache(maxsize=256)
 def source(filename: str) -> SourceFile | None:
     """Parse the file as far as it can be read; None where there is no source."""
-    lines = linecache.getlines(filename)
+    # What `python -c` runs, and what any library compiles from a text, bear one name: neither is the other's source.
+    lines = linecache.getlines(filename) if filename != "<string>" else []
     try:
         return SourceFile(ast.parse("".join(lines))) if lines else None
     except (SyntaxError, ValueError, RecursionError):

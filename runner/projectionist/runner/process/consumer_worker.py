@@ -11,6 +11,7 @@ from projectionist.core import clock
 from projectionist.core.log_format import facts
 from projectionist.core.postgres.database_identity import DatabaseCopied
 from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import names, server_attributes
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_spans import BatchTracer, Places
@@ -99,7 +100,8 @@ class ConsumerWorker:
         """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
         while not self._stopping.is_set():
             try:
-                await self._serve()
+                with unwrap_single_exception():
+                    await self._serve()
             except Exception as error:  # noqa: BLE001  each has its answer below, and the rest is raised again
                 await self._wait_out(end_reason(error))
 
