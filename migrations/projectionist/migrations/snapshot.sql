@@ -1089,6 +1089,8 @@ CREATE INDEX archive_aggregate ON projectionist.archive USING btree (((content -
 
 CREATE INDEX archive_event ON projectionist.archive USING btree (((content ->> 'id'::text))) WHERE (kind = ANY (ARRAY['inbox'::text, 'intents'::text]));
 
+CREATE INDEX archive_intent ON projectionist.archive USING btree (((content ->> 'key'::text))) WHERE (kind = 'intents'::text);
+
 CREATE INDEX audit_at_idx ON projectionist.audit USING btree (at);
 
 CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);

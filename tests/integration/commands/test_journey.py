@@ -204,7 +204,9 @@ async def test_what_retention_has_moved_to_the_archive_is_told_from_there(
     assert (one["aggregate"], one["version"]) == ("order/o1", 2)
     for name in ("state", "seq", "rows", "batch"):
         assert passage[name] == known[name]
-    assert [(each["slot"], each["state"]) for each in passage["intents"]] == [("Receipt", "sent")]
+    [intent] = passage["intents"]
+    assert (intent["slot"], intent["state"]) == ("Receipt", "sent")
+    assert (await cli.seen("journey", "--intent", intent["key"]))["events"] == [one]
     assert "retention has moved it from the inbox to the archive" in await cli.done("journey", "paid")
     [orders] = (await cli.seen("journey", "--aggregate", "order/o1"))["consumers"]
     assert [(event["version"], event["archived"]) for event in orders["events"]] == [(1, True), (2, True)]
@@ -234,6 +236,7 @@ async def test_what_retention_has_moved_to_files_is_told_from_there(
             assert passage[name] == known[consumer][name]
     [intent] = found["Orders"]["intents"]
     assert (intent["slot"], intent["state"]) == ("Receipt", "sent")
+    assert passages((await own.seen("journey", "--intent", intent["key"]))["events"][0]) == found
 
     [orders, _] = (await own.seen("journey", "--aggregate", "order/o1"))["consumers"]
     assert [(event["version"], event["archived"]) for event in orders["events"]] == [(1, True), (2, True)]
@@ -244,6 +247,7 @@ async def test_what_retention_has_moved_to_files_is_told_from_there(
     refused = await own.refused("journey", "paid")
     assert "no consumer knows event 'paid'" in refused
     assert f"{folder} is no folder here" in refused
+    assert f"{folder} is no folder here" in await own.refused("journey", "--intent", intent["key"])
     assert passages((await own.seen("journey", "paid", "--archive", str(moved)))["events"][0]) == found
     assert "--archive: nowhere is no folder" in await own.refused("journey", "paid", "--archive", "nowhere")
     for path in moved.glob("intents/*"):

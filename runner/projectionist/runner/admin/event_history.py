@@ -135,12 +135,14 @@ class Journeys:
         sources = [source] if source is not None else sorted(known)
         found = [one for name in sources if (one := await self._journey(name, event)).consumers]
         if not found:
-            left = "".join(f"; {note}" for note in self.notes)
             raise NotThere(
                 f"no consumer knows event {event!r}",
-                remedy=f"It has not been read, or retention has removed all that was known of it{left}",
+                remedy=f"It has not been read, or retention has removed all that was known of it{self._left()}",
             )
         return found
+
+    def _left(self) -> str:
+        return "".join(f"; {note}" for note in self.notes)
 
     async def _search(self, text: str) -> None:
         if self._archive is not None:
@@ -150,11 +152,16 @@ class Journeys:
         """Return the journey of the event that an intent came from; NotThere for an unknown key."""
         await self._intents.opened()
         row = await self._connection.fetchrow(self._sql["select_intent_event"], key)
-        if row is None:
+        if row is not None:
+            return await self.events(row["id"], row["source"])
+        await self._search(key)
+        kept = self._filed.intents.get(key)
+        if kept is None:
             raise NotThere(
-                f"no intent has the key {key!r}", remedy="`projectionist outbox list --each` shows keys"
+                f"no intent has the key {key!r}",
+                remedy=f"`projectionist outbox list --each` shows keys{self._left()}",
             )
-        return await self.events(row["id"], row["source"])
+        return await self.events(kept.id, kept.source)
 
     async def aggregate(self, aggregate: str, consumer: str | None, limit: int) -> list[AggregateStatus]:
         """Return where an aggregate stands with each consumer; NotThere if none has seen it."""

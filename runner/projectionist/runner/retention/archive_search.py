@@ -1,4 +1,4 @@
-"""Finds what retention has moved to files: the rows of one event or one aggregate, and what could not be read.
+"""Finds what retention has moved to files: the rows of one event, aggregate or intent, and what could not be read.
 
 Files are read newest first and no further than a bound; only lines that hold the text are decoded. What is no row of
 ours is passed over and told of, whoever has put it there.
@@ -110,7 +110,7 @@ class ArchiveSearch:
         self._examples: dict[str, str] = {}
 
     def find(self, text: str) -> ArchivedRows:
-        """Return the rows of the event with this id, or of the aggregate of this name."""
+        """Return the rows of the event with this id, of the aggregate of this name, or the intent with this key."""
         if not self._folder.is_dir():
             self._rows.notes.append(
                 f"the archive is not read: {self._folder} is no folder here. Name a copy of it with --archive"
@@ -166,7 +166,7 @@ class ArchiveSearch:
             elif isinstance(row, InboxLine):
                 if text in (row.id, row.aggregate):
                     self._rows.inbox.setdefault((row.consumer, row.source, row.id), row)
-            elif text == row.id:
+            elif text in (row.id, row.key):
                 self._rows.intents.setdefault(row.key, row)
             if self._full:
                 return
