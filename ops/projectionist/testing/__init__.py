@@ -1,0 +1,25 @@
+"""What tests of one's own are written with: `given` without servers, `Live` with them, a suite for providers.
+
+Every run of pytest imports this module, since the plugin lies beside it: nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from projectionist.testing.scenario import OldEvent, Scenario, given
+
+__all__ = ["OldEvent", "Scenario", "given"]
+
+_HOMES = {"OldEvent": "scenario", "Scenario": "scenario", "given": "scenario"}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import a name when it is first asked for."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return found

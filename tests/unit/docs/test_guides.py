@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -21,4 +22,8 @@ def test_the_python_of_a_guide_can_be_imported(guide: Path, monkeypatch: pytest.
     names = module.__dict__
     for block in blocks:
         exec(compile(block, str(guide), "exec"), names)  # noqa: S102 - our own documentation
+    for name in [
+        name for name in names if name.startswith("test_") and not inspect.iscoroutinefunction(names[name])
+    ]:
+        names[name]()
     assert any(isinstance(value, type) for value in names.values()), f"{guide.name} defines nothing"
