@@ -467,7 +467,7 @@ class SourceSuite:
         source = await bench.open(heartbeat_s=0.25)
         with listening() as heard:
             with pytest.MonkeyPatch.context() as lost:
-                lost.setattr(source._pulls._line, "post", lambda *_: True)
+                lost.setattr(source._pulls._connection, "post", lambda *_: True)
                 source._pulls.renew()
                 await heard.wait("source.silent")
             await bench.publish(2)

@@ -51,7 +51,7 @@ async def test_newer_code_of_one_consumer_ends_that_one_alone_in_older_processes
             await live.publish(OrderPaid(), f"o{number}", 2)
         await live.settled(s.Spend, s.Mailer)
         assert await live.value("select count(*) from orders where status = 'paid'") == 0
-        await old.heard("board.told")
+        await old.heard("problems.written")
         status = await look(live.settings)
         assert [(one.consumer, one.state, one.pid) for one in status.setbacks] == [
             ("Orders", "ended", old.pid)
@@ -116,7 +116,7 @@ async def test_a_consumer_unable_to_begin_is_told_once_and_begins_later_while_ot
     async with projectionist("run", APP, env=release(live, "first")) as child:
         await child.heard("worker.running", 2)
         await child.heard("worker.stuck", 2)
-        await child.heard("board.told")
+        await child.heard("problems.written")
         (told,) = (await look(live.settings)).setbacks
         assert (told.consumer, told.state, told.pid) == ("Spend", "retried", child.pid)
         assert "projectionist migrate" in told.remedy
@@ -126,7 +126,7 @@ async def test_a_consumer_unable_to_begin_is_told_once_and_begins_later_while_ot
 
         await live.migrate(s.Spend)
         await child.heard("worker.running", 3)
-        await child.heard("board.told", 2)
+        await child.heard("problems.written", 2)
         assert (await look(live.settings)).setbacks == []
         await live.settled(s.Spend)
         await stop(child)
@@ -165,7 +165,7 @@ async def test_an_unbuildable_revision_waits_for_better_code_and_stops_no_other_
         await live.publish(OrderPlaced("bob", 1), "o2", 1)
         await live.settled(s.Spend, s.Mailer)
         assert new.err.count("the handlers of this code fail") == 1
-        await new.heard("board.told")
+        await new.heard("problems.written")
         (told,) = (await look(live.settings)).setbacks
         assert (told.consumer, told.state, told.pid) == ("Orders", "retried", new.pid)
         assert "the handlers of this code fail" in told.reason

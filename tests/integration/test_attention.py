@@ -87,7 +87,7 @@ async def test_without_order_an_event_that_failed_for_good_is_seen_everywhere(
 @pytest.mark.parametrize(
     ("statement", "told", "remedy"),
     [
-        ("select 1", "Orders: nobody runs it", "`projectionist run`"),
+        ("select 1", "Orders: no process runs it", "`projectionist run`"),
         (
             "update {s}.consumers set paused = true returning 1",
             "Orders: paused",

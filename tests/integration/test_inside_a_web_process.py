@@ -118,7 +118,7 @@ async def test_a_block_that_is_cancelled_or_left_settles_what_has_begun(live: Co
     async def host() -> None:
         async with app.running(migrate=True) as running:
             assert not running.ready
-            assert "it has not begun yet" in running.why
+            assert "starting" in running.why
             await eventually(lambda: _true(running.ready))
             assert running.why == []
             begun.set()

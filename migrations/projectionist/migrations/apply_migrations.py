@@ -111,7 +111,7 @@ def _remedy(error: asyncpg.PostgresError, schema: str) -> str:
         case asyncpg.LockNotAvailableError():
             return f"{kept}; a table was in use for too long, run this again in a quieter moment"
         case asyncpg.DuplicateTableError():
-            return f"{kept}; the schema holds tables of somebody else, choose another with postgres.schema"
+            return f"{kept}; the schema holds tables of another program, choose another with postgres.schema"
         case _:
             return kept
 

@@ -113,7 +113,7 @@ async def test_an_empty_stream_that_is_adopted_has_lost_nothing(live: ConsumerHa
     await there(live)
 
     async with begun(live, s.Orders) as heard:
-        await heard.wait("standing.stream_replaced")
+        await heard.wait("stream_guard.stream_replaced")
         async with live.pool.acquire() as connection:
             await Adoption(connection, live.nats, SCHEMA).adopt("Orders", ACT)
         await heard.wait("worker.running")

@@ -109,7 +109,7 @@ async def test_a_filter_has_one_read_again_and_all_the_rest_only_on_request(
 async def test_what_is_discarded_is_gone_from_the_list(cli: Cli, s: Any) -> None:
     assert await cli.done("quarantine", "discard", "2", "3", "5", *WHY) == "discard: 3 done\n"
     ended = await cli.run("quarantine", "list")
-    assert (ended.code, ended.out) == (0, "Nothing is there.\n")
+    assert (ended.code, ended.out) == (0, "No results.\n")
     assert "takes sequences or filters" in await cli.refused("quarantine", "discard", *WHY)
 
 

@@ -32,7 +32,7 @@ async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
                 with listening() as heard:
                     await load.more(30)
                     await live.settled(s.Orders, s.Spend)
-                    await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 4)
+                    await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 4)
                     await other.caught_up()
                     if lacking:
                         await other.cut_off()

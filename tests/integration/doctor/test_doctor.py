@@ -269,7 +269,7 @@ async def test_settings_that_cannot_be_kept_are_named(live: ConsumerHarness) -> 
     cls = await healthy(live, sequence="unordered")
     found = waits(await examined(live, cls, retention_s=60.0, ack="after-store"))
     assert found["Orders: retention"].mend == 'Set retention_s of [consumers.Orders] to "forever"'
-    assert "nobody is told" in found["Orders: monitored"].found
+    assert "raises no alert" in found["Orders: monitored"].found
 
 
 async def test_events_without_an_id_are_a_fault_where_there_is_no_order(live: ConsumerHarness) -> None:
@@ -309,7 +309,7 @@ async def test_the_command_says_it_and_ends_with_three_where_somebody_has_to_act
             return ended.code, ended.out
 
     code, text = await doctor("--consumer", "Spend")
-    assert (code, "LOOK  Spend: processes: nobody runs it now" in text) == (3, True)
+    assert (code, "LOOK  Spend: processes: no process runs it now" in text) == (3, True)
     async with projectionist("run", APP, env=environment(live)) as process:
         await process.heard("worker.running", 2)
         code, text = await doctor("--consumer", "Spend")

@@ -35,17 +35,17 @@ async def applied(rebuilds: RebuildHarness, s: Any, *classes: type) -> None:
     await rebuilds.harness.settle(*classes)
 
 
-async def assert_untold(rebuilds: RebuildHarness, cls: type, lost: dict[str, str]) -> None:
+async def assert_undecidable(rebuilds: RebuildHarness, cls: type, lost: dict[str, str]) -> None:
     """By half of their events these rows are not judged, and cannot be written."""
     before = await rebuilds.rows_of(cls)
     for sample in (None, 100):
         verified = await rebuilds.verify(cls, sample)
-        assert (verified.drifted, verified.unsure, verified.untold) == (0, 0, len(lost))
-        assert sorted(verified.untold_rows, key=lambda one: one.key) == [
+        assert (verified.drifted, verified.unsure, verified.undecidable) == (0, 0, len(lost))
+        assert sorted(verified.undecidable_rows, key=lambda one: one.key) == [
             UndecidableRow(key, event) for key, event in sorted(lost.items())
         ]
     for key in lost:
-        with pytest.raises(HistoryGone, match="cannot be told"):
+        with pytest.raises(HistoryGone, match="cannot be decided"):
             await rebuilds.mend(cls, key)
     assert await rebuilds.rows_of(cls) == before
 
@@ -59,8 +59,8 @@ async def test_rows_whose_first_events_have_aged_out_cannot_be_told(
     await rebuilds.harness.nats.jetstream().purge_stream(rebuilds.harness.stream.name, seq=3)
 
     lost = {"o0": "order/o0 v1", "o1": "order/o1 v1"}
-    await assert_untold(rebuilds, s.Orders, lost)
-    await assert_untold(rebuilds, s.Spend, {"ann": "order/o0 v1"})
+    await assert_undecidable(rebuilds, s.Orders, lost)
+    await assert_undecidable(rebuilds, s.Spend, {"ann": "order/o0 v1"})
     assert (await rebuilds.mend(s.Orders, "o2")).changed is None
 
 
@@ -75,12 +75,12 @@ async def test_rows_of_which_an_event_was_erased_cannot_be_told_and_all_others_c
     await js.delete_msg(harness.stream.name, 2)
     await js.purge_stream(harness.stream.name, subject=harness.stream.subject("order", "o2"))
 
-    await assert_untold(rebuilds, s.Orders, {"o1": "order/o1 v1", "o2": "order/o2 v1"})
-    await assert_untold(rebuilds, s.Spend, {"ann": "order/o1 v1"})
+    await assert_undecidable(rebuilds, s.Orders, {"o1": "order/o1 v1", "o2": "order/o2 v1"})
+    await assert_undecidable(rebuilds, s.Spend, {"ann": "order/o1 v1"})
     await harness.pool.execute("update projectionist.orders__g1 set cents = 7 where order_id = 'o3'")
     for sample in (None, 100):
         verified = await rebuilds.verify(s.Orders, sample)
-        assert ([drift.key for drift in verified.drifts], verified.untold) == (["o3"], 2)
+        assert ([drift.key for drift in verified.drifts], verified.undecidable) == (["o3"], 2)
     assert (await rebuilds.mend(s.Orders, "o3")).changed is not None
 
 
@@ -95,8 +95,8 @@ async def test_what_retention_has_removed_from_the_inbox_is_missed_by_its_versio
     assert went(await purge(harness, s.Orders, s.Spend))["inbox"] == 16
     await harness.nats.jetstream().delete_msg(harness.stream.name, 2)
 
-    await assert_untold(rebuilds, s.Orders, {"o1": "order/o1 v1"})
-    await assert_untold(rebuilds, s.Spend, {"ann": "order/o1 v1"})
+    await assert_undecidable(rebuilds, s.Orders, {"o1": "order/o1 v1"})
+    await assert_undecidable(rebuilds, s.Spend, {"ann": "order/o1 v1"})
     assert (await rebuilds.mend(s.Orders, "o3")).changed is None
 
 
@@ -118,8 +118,8 @@ async def test_events_of_a_stream_that_was_made_anew_and_adopted_are_lost(rebuil
     await harness.settle(s.Orders, s.Spend)
 
     lost = {f"o{n}": f"order/o{n} v1" for n in range(4)}
-    await assert_untold(rebuilds, s.Orders, lost)
-    await assert_untold(rebuilds, s.Spend, {"ann": "order/o0 v1"})
+    await assert_undecidable(rebuilds, s.Orders, lost)
+    await assert_undecidable(rebuilds, s.Spend, {"ann": "order/o0 v1"})
     assert (await rebuilds.mend(s.Orders, "o9")).changed is None
 
 
@@ -148,7 +148,7 @@ async def test_a_row_that_no_event_made_is_drift_though_the_stream_lost_events_o
     await harness.nats.jetstream().delete_msg(harness.stream.name, 2)
     await harness.pool.execute("insert into projectionist.orders__g1 (order_id) values ('ghost')")
     verified = await rebuilds.verify(s.Orders)
-    assert ([drift.key for drift in verified.drifts], verified.untold) == (["ghost"], 1)
+    assert ([drift.key for drift in verified.drifts], verified.undecidable) == (["ghost"], 1)
     assert (await rebuilds.mend(s.Orders, "ghost")).changed is not None
 
 
@@ -201,14 +201,14 @@ async def test_the_command_counts_what_cannot_be_told_beside_what_has_drifted(
 
     told = await run_projectionist("verify", "orders:app", "Orders", "--all", cwd=tmp_path, **env)
     assert told.code == 3, told.err
-    assert "4 rows compared, 0 differ, 1 cannot be told" in told.out
+    assert "4 rows compared, 0 differ, 1 cannot be decided" in told.out
     assert "o1: the stream no longer holds order/o1 v1" in told.out
     told = await run_projectionist("verify", "orders:app", "Orders", "--all", "--json", cwd=tmp_path, **env)
     (verified,) = json.loads(told.out)["verified"]
-    assert (verified["drifted"], verified["untold"]) == (0, 1)
-    assert verified["untold_rows"] == [{"key": "o1", "lost": "order/o1 v1"}]
+    assert (verified["drifted"], verified["undecidable"]) == (0, 1)
+    assert verified["undecidable_rows"] == [{"key": "o1", "lost": "order/o1 v1"}]
     refused = await run_projectionist(
         *("recompute", "orders:app", "Orders", "o1", "--reason", "drift"), cwd=tmp_path, **env
     )
     assert refused.code == 1
-    assert "cannot be told" in refused.err
+    assert "cannot be decided" in refused.err

@@ -386,7 +386,7 @@ async def test_a_start_brings_nothing_forward_that_waits_for_long_on_purpose(liv
     tuned(live, policy={"retry": RetryPolicy(initial_s=0.01, maximum_s=0.05, attempts=10)})
     with listening() as heard:
         async with live.running(s.Orders):
-            await heard.wait("standing.recorded")
+            await heard.wait("stream_guard.recorded")
             assert await live.value("select due > clock_timestamp() + interval '1 second' from {s}.positions")
 
 

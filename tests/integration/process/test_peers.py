@@ -232,13 +232,13 @@ async def test_a_start_beside_others_goes_back_to_no_floor_before_they_have_had_
     tuned(live, run={"heartbeat_s": 1})
     with listening() as heard:
         async with live.running(s.Orders, s.Spend):
-            await heard.wait("standing.recorded", 2)
+            await heard.wait("stream_guard.recorded", 2)
             await load.more(20)
             await live.settled(s.Orders, s.Spend)
             async with live.running(s.Orders, s.Spend):
-                await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 4)
+                await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 4)
 
-    assert not heard.counts["standing.moved"]
+    assert not heard.counts["stream_guard.moved"]
     assert await live.value("select count(*) from {s}.audit where action = 'rewind'") == 0
     await load.check()
 
@@ -260,7 +260,7 @@ async def test_a_start_after_a_kill_goes_back_to_the_floor_once_the_dead_are_sil
 
     with listening() as heard:
         async with live.running(s.Orders, s.Spend):
-            await heard.wait("standing.moved", 2)
+            await heard.wait("stream_guard.moved", 2)
             await live.settled(s.Orders, s.Spend)
 
     await load.check()
@@ -285,7 +285,7 @@ async def test_a_process_hearing_the_broker_late_takes_no_floor_back_and_no_peer
     floor = "select max(floor) from {s}.floors"
     with listening() as heard:
         async with live.running(s.Orders, processes=2) as workers:
-            await heard.wait("standing.recorded", 4)
+            await heard.wait("stream_guard.recorded", 4)
             monkeypatch.setattr(observe, "remembered", remembered)
             late.append(workers[0]._client)
             await heard_by.wait()
@@ -293,7 +293,7 @@ async def test_a_process_hearing_the_broker_late_takes_no_floor_back_and_no_peer
                 await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
             await live.value_of(floor, 20)
             go_on.set()
-            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 6)
+            await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 6)
             assert await live.value(floor) == 20
 
     assert not heard.counts["worker.rejoins"]

@@ -30,7 +30,7 @@ async def test_the_failure_of_a_consumer_that_never_joined_names_process_and_nex
     live: ConsumerHarness, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unfit = NotRegistered("it is not in the database yet", remedy="Run `projectionist migrate`")
-    await board_of(live, [problem_board.told("Orders", "retried", unfit)]).step()
+    await board_of(live, [problem_board.problem_of("Orders", "retried", unfit)]).step()
 
     found = await status.look(live.settings)
     assert not found.well

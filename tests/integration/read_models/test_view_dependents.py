@@ -210,13 +210,13 @@ create function listed() returns setof {g} language sql begin atomic select * fr
 @pytest.mark.parametrize(
     ("made", "named"),
     [
-        ("alter view spent rename column cents to money", "somebody has defined it anew"),
-        ("create or replace view spent as select * from {g} where cents > 5", "defined it anew"),
-        ("create or replace view spent as select *, 1 as more from {g}", "defined it anew"),
+        ("alter view spent rename column cents to money", "another statement has replaced it"),
+        ("create or replace view spent as select * from {g} where cents > 5", "replaced it"),
+        ("create or replace view spent as select *, 1 as more from {g}", "replaced it"),
         (POLICY, "policy own"),
         (TRIGGER, "trigger noted"),
         ("create publication copies for table {g}", "publication copies"),
-        ("create view report as select * from {g}", "view public.report, which stands on"),
+        ("create view report as select * from {g}", "view public.report, which depends on"),
         ("create materialized view report as select cents from {g}", "materialized view public.report"),
         ("create table bills (order_id text references {g})", "bills_order_id_fkey on table public.bills"),
         ("create table more () inherits ({g})", "table public.more"),
@@ -250,7 +250,7 @@ async def test_a_view_no_longer_fed_is_dropped_by_the_swap_unless_something_depe
     renamed = _spent(rebuilds, revision=2, table="spent_more")
 
     with pytest.raises(
-        RebuildError, match=r"public\.spent is no longer fed, and view public\.report stands on it"
+        RebuildError, match=r"public\.spent is no longer fed, and view public\.report depends on it"
     ):
         await rebuilds.rebuild(renamed)
 

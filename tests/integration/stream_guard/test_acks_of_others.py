@@ -73,7 +73,7 @@ async def test_what_somebody_else_acks_while_a_runner_works_is_read_again_and_to
                     await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
                 assert other.took
                 await eventually(lambda: count(live, 30))
-                await heard.wait("standing.acked_elsewhere")
+                await heard.wait("stream_guard.acked_elsewhere")
                 await live.settled(s.Orders)
 
     assert await live.unaccounted(s.Orders) == []
@@ -132,7 +132,7 @@ async def test_a_start_beside_others_reads_again_what_somebody_else_has_acked(li
                     await live.publish(OrderPlaced("ann", 1), f"o{heard.counts['batch.acked']}", 1)
                 await eventually(lambda: at_rest(live))
             async with live.running(s.Orders):
-                await heard.wait("standing.acked_elsewhere")
+                await heard.wait("stream_guard.acked_elsewhere")
                 await live.settled(s.Orders)
 
     assert await live.unaccounted(s.Orders) == []
@@ -154,7 +154,7 @@ async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: Consumer
             await load.more(20)
             await live.settled(s.Orders, s.Spend)
             await live.value_of("select min(floor) from {s}.floors", 80)
-            assert heard.counts["standing.acked_elsewhere"] == 0
+            assert heard.counts["stream_guard.acked_elsewhere"] == 0
 
     await load.check()
     assert await inspection.count_marks(live, "settled_batches") == 0
@@ -263,7 +263,7 @@ async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: 
     await live.migrate(cls)
     with listening() as heard:
         async with live.running(cls):
-            await heard.wait("standing.recorded", 2)
+            await heard.wait("stream_guard.recorded", 2)
             for number in range(20):
                 await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")
                 await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
@@ -284,7 +284,7 @@ async def test_what_is_deleted_from_the_stream_is_missed_by_nobody(live: Consume
     with listening() as heard:
         async with live.running(s.Orders):
             await live.value_of("select count(*) from orders", 7)
-            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 3)
+            await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 3)
 
     live.tampered = True  # three messages are gone
     assert await live.value(OPEN) == 0

@@ -148,7 +148,7 @@ async def test_what_a_durable_passed_over_while_somebody_had_narrowed_it_is_read
         async with live.running(s.Orders):
             await place(live, "o1")
             await live.settled(s.Orders)
-            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 2)
+            await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 2)
             await refilter(live, live.stream.subject("order", "o2"))
             await live.publish(OrderPaid(), "o1", 2)
             await place(live, "o2")

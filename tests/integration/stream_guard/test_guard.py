@@ -74,7 +74,7 @@ async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopte
 
     with listening() as heard:
         async with live.running(s.Orders):
-            await heard.wait("standing.stream_replaced", 2)
+            await heard.wait("stream_guard.stream_replaced", 2)
             assert await incidents(live) == ["stream_replaced"]
             assert len(await live.rows("orders")) == 1
             adopted = await adopt(live, "Orders")
@@ -108,7 +108,7 @@ async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it
     assert torn.sequence == first.sequence
     with listening() as heard:
         async with live.running(s.Orders):
-            await heard.wait("standing.stream_replaced")
+            await heard.wait("stream_guard.stream_replaced")
             halted = await app.wait_for(s.Orders, ack=torn, timeout_s=0.5)
             assert (halted.outcome, "not taken up the stream" in halted.reason) == (WaitOutcome.PENDING, True)
             waiting = asyncio.create_task(app.wait_for(s.Orders, ack=torn, timeout_s=20))
@@ -123,10 +123,10 @@ async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: 
         async with live.running(s.Orders):
             await live.publish(OrderPlaced("ann", 5), "o1", 1)
             await live.settled(s.Orders)
-            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 2)
+            await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 2)
             await remake(live)
             await live.publish(OrderPlaced("bob", 5), "o2", 1)
-            await heard.wait("standing.stream_replaced")
+            await heard.wait("stream_guard.stream_replaced")
             assert len(await live.rows("orders")) == 1
 
 
@@ -146,7 +146,7 @@ async def test_a_stream_restored_with_equal_messages_is_adopted_and_read_on(live
 
     with listening() as heard:
         async with live.running(s.Orders, s.Spend):
-            await heard.wait("standing.stream_copied", 2)
+            await heard.wait("stream_guard.stream_copied", 2)
             adopted = await adopt(live, "Orders")
             assert f"a mirror of {name}_KEPT" in adopted.found
             assert (adopted.incarnation, adopted.again) == (1, False)
@@ -183,7 +183,7 @@ async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(
 
     with listening() as heard:
         async with live.running(s.Orders, s.Spend):
-            await heard.wait("standing.stream_regressed", 4)
+            await heard.wait("stream_guard.stream_regressed", 4)
             assert sorted(await incidents(live)) == ["stream_regressed", "stream_regressed"]
             assert len(await live.rows("orders")) == 40
             assert {(await adopt(live, name)).incarnation for name in ("Orders", "Spend")} == {2}
@@ -433,7 +433,7 @@ async def test_a_database_restored_from_a_copy_reads_again_what_it_lacks(live: C
 
     with listening() as heard:
         async with live.running(s.Orders, s.Spend):
-            await heard.wait("standing.moved", 2)
+            await heard.wait("stream_guard.moved", 2)
             await live.settled(s.Orders, s.Spend)
 
     await load.check()
@@ -451,14 +451,14 @@ async def test_a_database_restored_under_working_processes_reads_again_what_it_l
         async with live.running(s.Orders, s.Spend, processes=2):
             await load.more(30)
             await live.settled(s.Orders, s.Spend)
-            await heard.wait("standing.recorded", heard.counts["standing.recorded"] + 4)
+            await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 4)
             copy = await copied(live)
             await load.more(30)
             await live.settled(s.Orders, s.Spend)
             await restored(live, copy)
             await heard.wait("worker.rejoins", 2)
             await load.more(5)
-            await heard.wait("standing.moved", 2)
+            await heard.wait("stream_guard.moved", 2)
             await live.settled(s.Orders, s.Spend)
             await eventually(lambda: rows_are(live, 65))
 
@@ -512,6 +512,6 @@ async def test_events_settled_between_two_looks_put_no_durable_ahead_of_its_stre
         with listening() as heard:
             for question in ("stream", "consumer"):
                 monkeypatch.setattr(api, question, busy(getattr(api, question)))
-            await heard.wait("standing.recorded", 2)
+            await heard.wait("stream_guard.recorded", 2)
             monkeypatch.undo()
             assert heard.counts["worker.rejoins"] == 0

@@ -200,4 +200,4 @@ async def test_an_observer_with_nobody_to_tell_is_refused(live: ConsumerHarness)
     async with projectionist("observe", APP, env=env) as observer:
         ended = await observer.ended()
     assert ended.code == 1
-    assert "[telemetry] names no exporter, so there is nobody to tell" in ended.err
+    assert "[telemetry] names no exporter, so there is nothing to export to" in ended.err

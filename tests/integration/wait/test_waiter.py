@@ -275,7 +275,7 @@ async def test_the_command_waits_and_its_exit_code_says_what_became_of_it(live: 
     assert await wait("--source", "shop", "--id", "first") == (0, "applied")
     code, text = await wait("order/o1", "2", "--json")
     assert (code, json.loads(text)["outcome"]) == (3, "parked")
-    assert await wait("order/o9", "1", "--timeout", "60") == (3, "not_served, because nobody runs it")
+    assert await wait("order/o9", "1", "--timeout", "60") == (3, "not_served, because no process runs it")
     assert (await wait())[0] == 2
 
 
@@ -289,7 +289,7 @@ OPENED = (
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("select 1", "nobody runs it"),
+        ("select 1", "no process runs it"),
         (PAUSED, "it is paused"),
         (OPENED, "its breaker is open: 3 keys failed"),
     ],

@@ -130,7 +130,7 @@ def test_a_loop_that_stays_away_too_long_is_late(signs: dict[str, float]) -> Non
 def test_servers_that_are_away_make_a_process_unready_and_not_dead(signs: dict[str, float]) -> None:
     health = Health()
     liveness.beat("keep", within_s=10)
-    assert health.ready() == ["it has not begun yet"]
+    assert health.ready() == ["starting"]
     health.started, health.troubles = True, lambda: ["NATS cannot be reached"]
     assert (health.live(), health.ready()) == ([], ["NATS cannot be reached"])
     signs["now"] += 11
@@ -145,7 +145,7 @@ async def test_the_listener_answers_what_is_asked_and_refuses_the_rest(signs: di
     assert (await get(port, "/startup")).status == 503
     assert json.loads((await get(port, "/ready")).text) == {
         "status": "failing",
-        "why": ["it has not begun yet"],
+        "why": ["starting"],
     }
     health.started = True
     assert [(await get(port, path)).status for path in ("/live", "/ready", "/startup")] == [200] * 3
@@ -155,7 +155,7 @@ async def test_the_listener_answers_what_is_asked_and_refuses_the_rest(signs: di
     writer.write(b"x" * 20_000)
     assert await reader.read() == b""
     writer.close()
-    with pytest.raises(SettingsError, match=f"nobody can listen at 127.0.0.1:{port}"):
+    with pytest.raises(SettingsError, match=f"cannot listen at 127.0.0.1:{port}"):
         await HealthServer(f":{port}", health, None).run()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -122,7 +122,7 @@ def test_one_missing_version_is_told_as_one() -> None:
 def test_a_few_quarantined_events_of_the_subject_are_listed_and_the_rest_is_counted() -> None:
     aside = [QuarantinedNearby(n, None if n == 1 else n, "body") for n in range(1, 8)]
 
-    text = explain_gap(LACK, Finding.LOST, evidence(aside=aside))
+    text = explain_gap(LACK, Finding.LOST, evidence(quarantined=aside))
 
     assert text.endswith(
         ". In quarantine from the same subject, look there first: sequence 1: body, sequence 2 (version 2): body, "
@@ -132,7 +132,7 @@ def test_a_few_quarantined_events_of_the_subject_are_listed_and_the_rest_is_coun
 
 @pytest.mark.parametrize("given", [{}, {"first_seq": 12}], ids=["lost", "purged"])
 def test_a_missing_version_that_is_in_quarantine_is_said_to_be_there(given: dict[str, Any]) -> None:
-    facts = evidence(aside=[QuarantinedNearby(3, 9, "body"), QuarantinedNearby(12, 5, "time")], **given)
+    facts = evidence(quarantined=[QuarantinedNearby(3, 9, "body"), QuarantinedNearby(12, 5, "time")], **given)
 
     assert explain_gap(LACK, diagnose(LACK, facts), facts).startswith(
         "order/o1 lacks versions 4 to 5: version 5 is in quarantine, at sequence 12: time. Next: correct it there "

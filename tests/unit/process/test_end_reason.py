@@ -8,7 +8,7 @@ import asyncpg
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
-from projectionist.runner.process.end_reason import end_reason, is_refused, is_told
+from projectionist.runner.process.end_reason import end_reason, is_explained, is_refused
 
 SUPERSEDED = Superseded("newer code has taken over")
 UNKNOWN = KeyError("nobody expected it")
@@ -38,10 +38,10 @@ def test_a_refusal_among_outages_gives_back_and_says_nothing_about_events() -> N
     for refusal in (SUPERSEDED, PAUSED, TRIPPED):
         ended = ExceptionGroup("", [CLOSED, ExceptionGroup("", [refusal])])
         assert is_refused(ended)
-        assert is_told(ended)
+        assert is_explained(ended)
     assert not is_refused(ExceptionGroup("", [CLOSED, OURS]))
 
 
 def test_one_error_that_nobody_expected_is_enough_for_care() -> None:
-    assert not is_told(ExceptionGroup("", [PAUSED, UNKNOWN]))
+    assert not is_explained(ExceptionGroup("", [PAUSED, UNKNOWN]))
     assert is_refused(ExceptionGroup("", [PAUSED, UNKNOWN]))

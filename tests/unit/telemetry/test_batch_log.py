@@ -100,7 +100,7 @@ def test_a_plain_batch_is_worth_no_line(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_what_goes_to_quarantine_is_one_warning_with_its_reasons(caplog: pytest.LogCaptureFixture) -> None:
     writes = BatchWrites()
-    writes.aside = [
+    writes.newly_quarantined = [
         Quarantined(
             seq,
             reason,

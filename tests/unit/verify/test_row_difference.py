@@ -61,14 +61,14 @@ def test_the_first_event_whose_trace_is_missing_or_wrong_is_named(
     told = FirstDifference(TABLE, live)
     for number, row in enumerate(states, 1):
         told.note(f"v{number}", row)
-    assert told.told(live, states[-1] if states else None) == since
+    assert told.first_difference(live, states[-1] if states else None) == since
 
 
 def test_of_a_row_that_has_moved_since_nothing_is_said() -> None:
     told = FirstDifference(TABLE, ONE)
     told.note("v1", ONE)
     told.note("v2", TWO)
-    assert told.told(THREE, TWO) is None
+    assert told.first_difference(THREE, TWO) is None
 
 
 @pytest.mark.parametrize(

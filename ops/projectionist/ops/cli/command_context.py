@@ -88,10 +88,10 @@ def _traces_alone(telemetry: Telemetry) -> Telemetry:
 def progress(name: str, limit: float | None, *, what: str | None = None) -> Progress:
     """Return a bar on a terminal, log lines elsewhere; and metrics, if `what` is done is told by no builder's own."""
     drawn = sys.stderr.isatty() and not is_quiet()
-    told: Progress = ProgressBar(name, limit) if drawn else Logged(name, limit)
+    shown: Progress = ProgressBar(name, limit) if drawn else Logged(name, limit)
     if what is None:
-        return told
-    watched = Watched(told)
+        return shown
+    watched = Watched(shown)
 
     def about(value: int) -> metrics.Shown:
         return [(value, {names.CONSUMER: name, names.WHAT: what, names.PHASE: watched.phase})]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from projectionist.ops.cli import app_arguments
-from projectionist.ops.cli.output import Exit, told
+from projectionist.ops.cli.output import Exit, show_result
 
 if TYPE_CHECKING:
     from projectionist.core.operator import Act
@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, verb: Verb, done: str, already: str) -> int:
     """Do it, and say whether that changed anything."""
     changed = asyncio.run(_run(args, verb))
-    told(
+    show_result(
         args,
         {"consumer": args.consumer, "changed": changed},
         f"{args.consumer}: {done if changed else already}",

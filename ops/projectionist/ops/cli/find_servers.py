@@ -12,4 +12,4 @@ def settings() -> Settings:
 
     Which servers it found is said in one line beside the result.
     """
-    return core.settings(told=lambda text: note(f"note: {text}"))
+    return core.settings(log_line=lambda text: note(f"note: {text}"))

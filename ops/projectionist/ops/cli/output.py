@@ -91,10 +91,10 @@ def lines(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
 
 def shown(row: Mapping[str, object]) -> dict[str, object]:
     """Return a row for people: of several consumers the first ones, and how many there are."""
-    return {name: whom(value) if isinstance(value, list) else value for name, value in row.items()}
+    return {name: names_in_short(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
-def whom(names: Sequence[str | None]) -> str:
+def names_in_short(names: Sequence[str | None]) -> str:
     """Return names in few words."""
     return join_first([name or "-" for name in names], NAMED)
 
@@ -106,12 +106,12 @@ def cell(value: object) -> str:
     return value.isoformat(timespec="seconds") if isinstance(value, datetime) else str(value)
 
 
-def told(args: argparse.Namespace, document: Mapping[str, object], text: str) -> None:
+def show_result(args: argparse.Namespace, document: Mapping[str, object], text: str) -> None:
     """Write the result as JSON or as text, as the arguments say."""
     if args.json:
         say_json(document)
     else:
-        say(text or "Nothing is there.")
+        say(text or "No results.")
 
 
 _CODES = {"good": "32", "bad": "31", "dim": "2"}

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         )
     act = Act(args.actor, args.reason)
     if args.database:
-        return _told(asyncio.run(_take(settings(), act)), args)
+        return _show(asyncio.run(_take(settings(), act)), args)
     adopted = asyncio.run(_adopt(settings(), args.consumer, act))
     if args.json:
         say_json(msgspec.to_builtins(adopted))
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _told(taken: AdoptionResult, args: argparse.Namespace) -> int:
+def _show(taken: AdoptionResult, args: argparse.Namespace) -> int:
     if args.json:
         say_json(msgspec.to_builtins(taken))
         return Exit.DONE

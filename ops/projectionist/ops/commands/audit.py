@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, lines, told
+from projectionist.ops.cli.output import Exit, UsageError, lines, show_result
 
 if TYPE_CHECKING:
     from projectionist.ops.cli.database import Database
 
 TOPIC = Topic.LOOK
-HELP = "show what was decided and done by hand: who, what, when, why"
+HELP = "show the decisions and actions of operators: who, what, when, why"
 EXAMPLE = """
 projectionist audit                                  the newest fifty acts
 projectionist audit --consumer OrderSummary --action skip
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.limit < 1:
         raise UsageError("--limit is at least one")
     rows = asyncio.run(_read(args))
-    told(
+    show_result(
         args,
         {"acts": rows},
         lines([_line(row) for row in rows], ("at", "who", "action", "object", "reason", "detail")),

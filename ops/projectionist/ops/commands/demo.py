@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_json(outcome)
     else:
-        say(_told(outcome))
+        say(_summary(outcome))
         if well:
             note(NEXT)
     return Exit.DONE if well else Exit.FAILED
@@ -96,9 +96,9 @@ class DemoView:
             self._height = 1
 
 
-def _told(outcome: DemoResult) -> str:
+def _summary(outcome: DemoResult) -> str:
     counted = outcome.outcomes
-    told = (
+    summary = (
         f"{outcome.sent} messages published and settled in {outcome.seconds:.1f} s: "
         f"{counted.get('duplicate', 0)} duplicates recognised, {counted.get('parked_gap', 0)} parked behind a gap "
         f"and drained.\n{counted.get('intents', 0)} mails asked for, {outcome.mails} sent, {outcome.doubled} twice.\n"
@@ -112,4 +112,4 @@ def _told(outcome: DemoResult) -> str:
         )
         for (name, count), wrong in zip(outcome.rows.items(), outcome.differing.values(), strict=True)
     ]
-    return f"{told}\nCompared with an independent fold of the history:\n{table(rows)}"
+    return f"{summary}\nCompared with an independent fold of the history:\n{table(rows)}"

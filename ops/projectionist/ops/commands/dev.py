@@ -54,7 +54,7 @@ def _up(servers: Embedded, args: argparse.Namespace) -> int:
 
 def _down(servers: Embedded, args: argparse.Namespace) -> int:
     servers.down()
-    return _told(args, {"down": True}, f"Both servers are stopped. Their data stays in {servers.home}.")
+    return _show_done(args, {"down": True}, f"Both servers are stopped. Their data stays in {servers.home}.")
 
 
 def _status(servers: Embedded, args: argparse.Namespace) -> int:
@@ -82,14 +82,16 @@ def _reset(servers: Embedded, args: argparse.Namespace) -> int:
         warn("nothing was deleted: say --yes to delete the data of both servers")
         return Exit.USAGE
     servers.reset()
-    return _told(args, {"reset": True}, f"Both servers are stopped, their data in {servers.home} is deleted.")
+    return _show_done(
+        args, {"reset": True}, f"Both servers are stopped, their data in {servers.home} is deleted."
+    )
 
 
 def _state(pid: int) -> str:
     return styled(f"up (pid {pid})", "good") if pid else styled("down", "bad")
 
 
-def _told(args: argparse.Namespace, result: dict[str, bool], text: str) -> int:
+def _show_done(args: argparse.Namespace, result: dict[str, bool], text: str) -> int:
     if args.json:
         say_json(result)
     else:

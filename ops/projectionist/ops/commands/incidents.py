@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, cell, lines, say, say_json, shown, table, told
+from projectionist.ops.cli.output import (
+    Exit,
+    UsageError,
+    cell,
+    lines,
+    say,
+    say_json,
+    show_result,
+    shown,
+    table,
+)
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -77,9 +87,9 @@ async def _list(incidents: Incidents, args: argparse.Namespace) -> int:
         found = await incidents.each(args.consumer, args.kind, closed=args.closed, limit=args.limit)
         rows = [dict(row) for row in found]
         columns = ("number", "consumer", "kind", "seq", "aggregate", "version", "opened", "closed", "detail")
-        told(args, {"incidents": rows}, lines(rows, columns))
+        show_result(args, {"incidents": rows}, lines(rows, columns))
     else:
-        told(
+        show_result(
             args,
             {"groups": groups},
             lines(
@@ -110,5 +120,5 @@ async def _close(incidents: Incidents, args: argparse.Namespace) -> int:
     closed = await incidents.close(numbers, act)
     left = [number for number in numbers if number not in closed]
     text = f"close: {len(closed)} done" + "".join(f"\n{number} was not open" for number in left)
-    told(args, {"closed": closed, "unchanged": left}, text)
+    show_result(args, {"closed": closed, "unchanged": left}, text)
     return Exit.ATTENTION if left or not closed else Exit.DONE

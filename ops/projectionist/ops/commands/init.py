@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, told
+from projectionist.ops.cli.output import Exit, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     written = write(folder, here=args.here)
     there = "" if folder.resolve() == Path.cwd() else f"cd {args.folder} && "
     steps = "projectionist dev up && projectionist migrate && python -m orders.publish && projectionist run"
-    told(
+    show_result(
         args,
         {"folder": str(folder), "files": written},
         "\n".join([*(f"wrote {name}" for name in written), "", f"Next: {there}{steps}"]),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, told
+from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,16 +81,16 @@ async def _run(args: argparse.Namespace) -> int:
         if args.aggregate is not None:
             found = await journeys.aggregate(args.aggregate, args.consumer, args.limit)
             document = {"aggregate": args.aggregate, "consumers": found, "notes": journeys.notes}
-            told(args, document, "\n\n".join(map(_standing, found)))
+            show_result(args, document, "\n\n".join(map(_status, found)))
         elif args.correlation is not None:
             events = await _correlated(journeys, db.settings, args)
             columns = ("received", "source", "id", "type", "aggregate", "version", "causation", "consumers")
-            told(args, {"correlation": args.correlation, "events": events}, lines(events, columns))
+            show_result(args, {"correlation": args.correlation, "events": events}, lines(events, columns))
         else:
             events_found = await (
                 journeys.events(args.id, args.source) if args.id else journeys.intent(args.intent)
             )
-            told(
+            show_result(
                 args,
                 {"events": events_found, "notes": journeys.notes},
                 "\n\n".join(map(_journey, events_found)),
@@ -199,7 +199,7 @@ def _how(one: Passage) -> str:
     return "after it was parked, " if one.processed != one.received else ""
 
 
-def _standing(one: AggregateStatus) -> str:
+def _status(one: AggregateStatus) -> str:
     text = f"{one.consumer}: version {one.version}, {one.head}" + (f" ({one.finding})" if one.finding else "")
     text += f", {one.parked} parked" if one.parked else ""
     if one.removed > 0:

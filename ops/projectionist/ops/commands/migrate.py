@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.plan:
         say(_script(pending))
     else:
-        say(_told(pending, done=not args.check))
+        say(_summary(pending, done=not args.check))
     rebuilds = any(change.rebuild for change in pending.read_models)
     waiting = args.check and (pending.release or pending.read_models or pending.indexes)
     return Exit.ATTENTION if rebuilds or waiting else Exit.DONE
@@ -95,7 +95,7 @@ def _script(pending: PendingChanges) -> str:
     return "\n\n".join(parts) or _nothing(pending)
 
 
-def _told(pending: PendingChanges, *, done: bool) -> str:
+def _summary(pending: PendingChanges, *, done: bool) -> str:
     word = "applied to" if done else "pending in"
     lines = [f"{word} schema {pending.schema}: {each.name}" for each in pending.release]
     for change in pending.read_models:

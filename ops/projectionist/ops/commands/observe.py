@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.RUN
-HELP = "export where consumers and the outbox stand, also while nobody runs them, until it is told to stop"
+HELP = "export the state of consumers and the outbox, also while no process runs them, until it is stopped"
 EXAMPLE = """
 projectionist observe shop.app:app                    the consumers of an app, started or not, and the outbox
 projectionist observe shop.app:app billing.app:app    of several apps that share a schema
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     found = settings()
     if found.telemetry.metrics == "none":
         raise SettingsError(
-            "[telemetry] names no exporter, so there is nobody to tell",
+            "[telemetry] names no exporter, so there is nothing to export to",
             remedy='Set exporter = "prometheus", or an endpoint for OTLP',
         )
     named: Sequence[str] = args.apps or ([found.app] if found.app else [])

@@ -10,7 +10,17 @@ import msgspec
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, cell, lines, say, say_json, table, told, warn
+from projectionist.ops.cli.output import (
+    Exit,
+    UsageError,
+    cell,
+    lines,
+    say,
+    say_json,
+    show_result,
+    table,
+    warn,
+)
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -139,14 +149,14 @@ async def _list(
     attention = msgspec.to_builtins(troubles)
     if args.each:
         rows = [dict(row) for row in await verbs.each(chosen, args.limit)]
-        told(
+        show_result(
             args,
             {"intents": rows, "attention": attention},
             lines(rows, ("key", "state", "provider", "destination", "class", "attempt", "error")),
         )
     else:
         shown = [{name: getattr(group, name) for name in group.__struct_fields__} for group in groups]
-        told(
+        show_result(
             args,
             {"groups": shown, "attention": attention},
             lines(shown, ("count", "state", "provider", "oldest", "error", "sample")),

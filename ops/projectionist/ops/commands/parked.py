@@ -11,7 +11,17 @@ import msgspec
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, UsageError, cell, lines, say, say_json, table, told, warn
+from projectionist.ops.cli.output import (
+    Exit,
+    UsageError,
+    cell,
+    lines,
+    say,
+    say_json,
+    show_result,
+    table,
+    warn,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,9 +131,9 @@ async def _list(parked: ParkedQueries, args: argparse.Namespace) -> int:
     groups = await parked.groups(_chosen(args))
     if args.each:
         events = await parked.each(_chosen(args), args.limit)
-        told(args, {"events": events}, _lines(events, EVENT))
+        show_result(args, {"events": events}, _lines(events, EVENT))
     else:
-        told(args, {"groups": groups}, _lines(groups, GROUP))
+        show_result(args, {"groups": groups}, _lines(groups, GROUP))
     return Exit.ATTENTION if any(group.waiting for group in groups) else Exit.DONE
 
 

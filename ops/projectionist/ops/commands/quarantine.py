@@ -18,9 +18,9 @@ from projectionist.ops.cli.output import (
     lines,
     say,
     say_json,
+    show_result,
     shown,
     table,
-    told,
     warn,
 )
 
@@ -118,7 +118,7 @@ async def _list(aside: QuarantineQueries, chosen: QuarantineFilter, args: argpar
     found: Sequence[msgspec.Struct] = await aside.each(chosen, args.limit) if args.each else groups
     columns = ENTRY if args.each else GROUP
     text = lines([shown(msgspec.structs.asdict(one)) for one in found], columns)
-    told(args, {"entries" if args.each else "groups": found}, text)
+    show_result(args, {"entries" if args.each else "groups": found}, text)
     return Exit.ATTENTION if groups else Exit.DONE
 
 

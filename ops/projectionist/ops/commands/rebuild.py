@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from projectionist.runner.rebuild.rebuild import Rebuilt
 
 TOPIC = Topic.HISTORY
-HELP = "build a read model anew from the stream while the old one serves, then swap"
+HELP = "build a read model again from the stream while the old one serves, then swap"
 EXAMPLE = """
 projectionist rebuild shop.app:app OrderSummary           build, compare, swap; after a crash: go on
 projectionist rebuild shop.app:app OrderSummary --plan    what it would do and cost; changes nothing
@@ -69,7 +69,7 @@ async def _run(args: argparse.Namespace) -> int:
     if args.json:
         say_json({"rebuilt": rebuilt})
     else:
-        say("\n".join(map(_told, rebuilt)))
+        say("\n".join(map(_summary, rebuilt)))
     differs = any(one.compared.differences and not one.compared.expected for one in rebuilt)
     return Exit.ATTENTION if differs else Exit.DONE
 
@@ -117,7 +117,7 @@ async def _abort(args: argparse.Namespace, work: AtWork) -> int:
     return Exit.DONE
 
 
-def _told(one: Rebuilt) -> str:
+def _summary(one: Rebuilt) -> str:
     again = ", gone on with" if one.resumed else ""
     done = f"{one.events:,} events, {one.rows:,} rows, {one.caught_up:,} caught up, {one.seconds:.1f} s"
     lines = [f"{one.consumer}: generation {one.generation} is live{again}: {done}"]
@@ -147,7 +147,7 @@ def _shown(one: Plan) -> str:
         )
     lines += [f"  {one.decisions:,} decisions are repeated"] if one.decisions else []
     lines += [f"  change   {change}" for change in one.changes]
-    lines += [f"  stands on the view: {name}" for name in one.dependents]
+    lines += [f"  depends on the view: {name}" for name in one.dependents]
     lines += [f"  open     {one.open_build}"] if one.open_build else []
     lines += [f"  REFUSED  {one.refused}"] if one.refused else []
     return "\n".join(lines)

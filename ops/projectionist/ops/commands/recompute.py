@@ -9,7 +9,7 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, say, say_json
 
 TOPIC = Topic.HISTORY
-HELP = "fold one live row anew from its events and write it where it differs; no effect is made"
+HELP = "fold one live row again from its events and write it where it differs; no effect is made"
 EXAMPLE = """
 projectionist recompute shop.app:app OrderSummary o-17 --reason "row was edited by hand"
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from projectionist.runner.app import App
 
 TOPIC = Topic.RUN
-HELP = "send the intents of an app to its providers until it is told to stop"
+HELP = "send the intents of an app to its providers until it is stopped"
 EXAMPLE = """
 projectionist relay shop.app:app    all providers of the app; several relays share the work
 """

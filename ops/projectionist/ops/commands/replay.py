@@ -62,11 +62,11 @@ async def _run(args: argparse.Namespace) -> int:
     if args.json:
         say_json({"replayed": done})
     else:
-        say(_told(done))
+        say(_summary(done))
     return Exit.ATTENTION if done.unsettled and done.policy != ALLOW else Exit.DONE
 
 
-def _told(one: Replayed) -> str:
+def _summary(one: Replayed) -> str:
     lines = [
         f"{one.consumer}: sequences {one.first} to {one.last}, {one.events:,} events, {one.settled:,} settled before"
     ]

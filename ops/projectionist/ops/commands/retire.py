@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, confirmed, say, told, warn
+from projectionist.ops.cli.output import Exit, confirmed, say, show_result, warn
 
 if TYPE_CHECKING:
     from projectionist.runner.admin.retire import Retired
@@ -55,7 +55,7 @@ async def _run(args: argparse.Namespace) -> int:
             done = await retiring.retire(args.consumer, act)
         finally:
             await client.close()
-    told(args, msgspec.structs.asdict(done), _text(done, "are gone"))
+    show_result(args, msgspec.structs.asdict(done), _text(done, "are gone"))
     return Exit.DONE
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
 
 TOPIC = Topic.RUN
-HELP = "run the projections and reactors of an app until it is told to stop"
+HELP = "run the projections and reactors of an app until it is stopped"
 EXAMPLE = """
 projectionist run shop.app:app                       all consumers of the app
 projectionist run shop.app:app --only OrderSummary   one of them

@@ -15,7 +15,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, say, say_json, styled, table, whom
+from projectionist.ops.cli.output import Exit, names_in_short, say, say_json, styled, table
 from projectionist.outbox.admin.status import OutboxProblem, OutboxStatus, many
 from projectionist.runner.consumers.header_mapping import disagreement, unified
 from projectionist.runner.consumers.status import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Nats, Settings
 
 TOPIC = Topic.LOOK
-HELP = "show servers, pending migrations, and where every consumer stands"
+HELP = "show servers, pending migrations, and the state of every consumer"
 EXAMPLE = """
 projectionist status              for people
 projectionist status --watch      again every second
@@ -177,28 +177,28 @@ def outbox_tables(outbox: OutboxStatus) -> str:
 def next_steps(one: ConsumerStatus) -> Iterator[OutboxProblem]:
     """Yield what of a consumer waits for a person, and where to look at it."""
     waiting = one.heads.get("waiting", 0)
-    told = many(waiting, bounded=one.bounded)
+    count = many(waiting, bounded=one.bounded)
     if waiting:
         remedy = f"`projectionist parked list --consumer {one.name}`"
-        yield OutboxProblem(one.name, f"{told} waiting for new code or a person", remedy)
+        yield OutboxProblem(one.name, f"{count} waiting for new code or a person", remedy)
     if one.breaker is not None:
         text = f"the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}"
         remedy = f"`projectionist breaker reset {one.name} --reason …`"
         yield OutboxProblem(one.name, text, f"It closes when some keys go through, or by {remedy}")
     read = [(f"{each.host}:{each.pid}", each.headers or {}) for each in alive(one)]
-    if told := disagreement(read):
-        yield OutboxProblem(one.name, told, unified(one.name))
+    if difference := disagreement(read):
+        yield OutboxProblem(one.name, difference, unified(one.name))
     if one.paused:
         yield OutboxProblem(one.name, _paused(one.pause), f"`projectionist resume {one.name} --reason …`")
     elif one.breaker is None and not alive(one):
-        yield OutboxProblem(one.name, "nobody runs it", "`projectionist run`")
+        yield OutboxProblem(one.name, "no process runs it", "`projectionist run`")
 
 
 def shared_step(one: Shared) -> OutboxProblem:
     """Say what is the same for some consumers, and where to look at it."""
     text = f"{one.n} in quarantine" if one.what == "quarantine" else f"{one.n} incidents open"
     only = f" --consumer {one.consumers[0]}" if len(one.consumers) == 1 else ""
-    return OutboxProblem(whom(one.consumers), text, f"`projectionist {one.what} list{only}`")
+    return OutboxProblem(names_in_short(one.consumers), text, f"`projectionist {one.what} list{only}`")
 
 
 def _paused(pause: PauseStatus | None) -> str:
@@ -244,7 +244,7 @@ def _line(one: ConsumerStatus) -> tuple[object, ...]:
 async def _database(settings: Settings, by: str | None) -> Status:
     from projectionist.core.postgres.connections import connect
     from projectionist.migrations import plan
-    from projectionist.outbox.admin import status as standing
+    from projectionist.outbox.admin import status as outbox_status
     from projectionist.runner.consumers import status
 
     release, python, postgres = version("projectionist"), platform.python_version(), settings.postgres
@@ -266,7 +266,7 @@ async def _database(settings: Settings, by: str | None) -> Status:
             consumers=await status.consumers(connection, postgres.schema),
             counted=await status.breakdown(connection, postgres.schema, by) if by else [],
             setbacks=await status.setbacks(connection, postgres.schema),
-            outbox=await standing.look(connection, postgres.schema),
+            outbox=await outbox_status.look(connection, postgres.schema),
             shared=await status.shared(connection, postgres.schema),
         )
     except ProjectionistError as problem:

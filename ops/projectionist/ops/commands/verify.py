@@ -52,14 +52,14 @@ async def _run(args: argparse.Namespace) -> int:
     if args.json:
         say_json({"verified": found})
     else:
-        say("\n".join(map(_told, found)))
-    return Exit.ATTENTION if any(one.drifted or one.unsure or one.untold for one in found) else Exit.DONE
+        say("\n".join(map(_summary, found)))
+    return Exit.ATTENTION if any(one.drifted or one.unsure or one.undecidable for one in found) else Exit.DONE
 
 
-def _told(one: Verified) -> str:
+def _summary(one: Verified) -> str:
     lines = [
         f"{one.consumer}: generation {one.generation}, {one.rows:,} rows compared, {one.drifted:,} differ"
-        + (f", {one.untold:,} cannot be told" if one.untold else "")
+        + (f", {one.undecidable:,} cannot be decided" if one.undecidable else "")
     ]
     if one.unsure:
         lines.append(f"  {one.unsure:,} more differed at first sight, and were not looked at again")
@@ -70,7 +70,7 @@ def _told(one: Verified) -> str:
         lines.append(f"  {each.key}{since}: live {_shown(each.live)}, by its events {_shown(each.folded)}")
     lines += [
         f"  {row.key}: the stream no longer holds {row.lost}; what is left does not make the row"
-        for row in one.untold_rows[:20]
+        for row in one.undecidable_rows[:20]
     ]
     return "\n".join(lines)
 

@@ -44,7 +44,7 @@ class _Account(msgspec.Struct, frozen=True):
     limits: _Limits = _Limits()
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Answered(msgspec.Struct, frozen=True):
     ts: datetime | None = None
 
 
@@ -77,7 +77,7 @@ async def stream(client: Client, name: str) -> tuple[StreamInfo | None, list[Che
     asked = datetime.now(UTC)
     try:
         found = await api.stream(client, name)
-        told = await api.ask(client, f"STREAM.INFO.{name}", b"", _Told)
+        answer = await api.ask(client, f"STREAM.INFO.{name}", b"", _Answered)
     except StreamMissing:
         return None, [
             attention(
@@ -90,9 +90,9 @@ async def stream(client: Client, name: str) -> tuple[StreamInfo | None, list[Che
     except BrokerError as error:
         return None, [attention(about, "there", str(error), "Look at the stream's leader: nats stream info")]
     checks = list(_config(about, found))
-    if told.ts is not None:
+    if answer.ts is not None:
         answered = datetime.now(UTC)
-        skew = (told.ts - (asked + (answered - asked) / 2)).total_seconds()
+        skew = (answer.ts - (asked + (answered - asked) / 2)).total_seconds()
         checks.append(database.clock(skew, about))
     return found, checks
 

@@ -41,8 +41,8 @@ def registered(
     yield from _processes(name, row)
     policy = settings.policy(name)
     read = msgspec.json.decode(row["headers"], type=list[tuple[str, dict[str, str]]])
-    if told := disagreement([*read, ("the settings here", mapping(policy.headers))]):
-        yield attention(name, "headers", told, unified(name))
+    if difference := disagreement([*read, ("the settings here", mapping(policy.headers))]):
+        yield attention(name, "headers", difference, unified(name))
     if found is not None and (why := unsafe(policy, definition.sequence, found.config)):
         yield attention(name, "retention", why, remedy(name, found.config))
     else:
@@ -54,7 +54,7 @@ def registered(
         yield attention(
             name,
             "monitored",
-            "it acks what it has only stored, and nobody is told of its backlog",
+            "it acks what it has only stored, and its backlog raises no alert",
             "Set exporter or endpoint of [telemetry]",
         )
 
@@ -69,7 +69,7 @@ def strangers(
             yield note(
                 row["name"],
                 "app",
-                "the database knows it, this app does not: nobody purges its inbox",
+                "the database knows it, this app does not: its inbox is not purged",
                 f"If no app has it any more: projectionist retire {row['name']} --reason …",
             )
             if shared := sorted(set(row["providers"]) & known.keys()):
@@ -161,7 +161,7 @@ def _code(definition: Definition, row: Row) -> Iterator[Check]:
 def _waiting(name: str, row: Row) -> Iterator[Check]:
     stopped = row["stopped"] + row["alone"]
     for count, what, mend in (
-        (stopped, "failed or wait for somebody", f"projectionist parked list --consumer {name}"),
+        (stopped, "failed or wait for an operator", f"projectionist parked list --consumer {name}"),
         (row["quarantined"], "are in quarantine", f"projectionist quarantine list --consumer {name}"),
         (row["incidents"], "are open incidents", f"projectionist incidents list --consumer {name}"),
         (
@@ -200,7 +200,7 @@ def silent(rows: Sequence[Row]) -> Iterator[Check]:
         yield attention(
             "processes",
             process,
-            f"it ended without a word, or stands still; it ran {', '.join(names)}",
+            f"it crashed, or hangs; it ran {', '.join(names)}",
             "Look at the process; if it is gone, its work is taken over and this goes after a day",
         )
 
@@ -211,4 +211,4 @@ def _processes(name: str, row: Row) -> Iterator[Check]:
     elif row["breaker"]:
         yield note(name, "processes", "nothing of it is fetched while its breaker lets nothing through")
     elif not row["paused"]:
-        yield attention(name, "processes", "nobody runs it now", "projectionist run")
+        yield attention(name, "processes", "no process runs it now", "projectionist run")

@@ -51,7 +51,7 @@ def checks(found: Observed, telemetry: Telemetry) -> Iterator[Check]:
     elif telemetry.metrics == "none":
         if not telemetry.allow_unmonitored:
             mend = "For a deployment: set [telemetry] exporter or endpoint, and run `projectionist observe`"
-            yield note(ABOUT, NAME, "metrics go nowhere, so nobody is told when consumers stand still", mend)
+            yield note(ABOUT, NAME, "metrics go nowhere, so no alert says when consumers stand still", mend)
     elif found is Observed.MISSING:
         yield attention(ABOUT, NAME, NOBODY, START)
     else:

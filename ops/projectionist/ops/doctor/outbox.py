@@ -23,7 +23,7 @@ def checks(found: OutboxStatus, providers: Collection[str]) -> Iterator[Check]:
             yield attention(
                 "relays",
                 name,
-                "it ended without a word, or stands still",
+                "it crashed, or hangs",
                 "Look at the process; if it is gone, its work is taken over and this goes after a day",
             )
     served = {name for relay in found.relays if relay.alive for name in relay.providers}

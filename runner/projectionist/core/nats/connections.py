@@ -61,7 +61,7 @@ async def connect(
         await _drop(client)
         raise _unreachable(settings, watch.trouble)
     watch.settled = True
-    watch.tell("connected")
+    watch.report("connected")
     return client
 
 
@@ -95,21 +95,21 @@ class _ConnectionLog:
     def __init__(self, name: str, on_state: Callable[[str], None] | None, *, patience: int) -> None:
         self.settled = False
         self.trouble: BaseException | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._name, self._on_state, self._patience = name, on_state, patience
 
     def callbacks(self, is_closed: Callable[[], bool]) -> dict[str, Any]:
         async def disconnected() -> None:
             if not is_closed():  # by ourselves: that is not an outage
-                self.tell("disconnected")
+                self.report("disconnected")
 
         async def reconnected() -> None:
             self.trouble = None
-            self._told.clear()
-            self.tell("reconnected")
+            self._logged.clear()
+            self.report("reconnected")
 
         async def closed() -> None:
-            self.tell("closed")
+            self.report("closed")
 
         return {
             "error_cb": self._error,
@@ -118,15 +118,15 @@ class _ConnectionLog:
             "closed_cb": closed,
         }
 
-    def tell(self, state: str) -> None:
+    def report(self, state: str) -> None:
         log.info("broker, %s: %s", self._name, state)
         announce(f"broker.{state}")
         if self._on_state is not None and self.settled:
             self._on_state(state)
 
     async def _error(self, error: Exception) -> None:
-        if repr(error) not in self._told:  # servers that stay away say so once
-            self._told.add(repr(error))
+        if repr(error) not in self._logged:  # servers that stay away say so once
+            self._logged.add(repr(error))
             level = logging.WARNING if self.settled else logging.DEBUG
             log.log(level, "broker, %s: %s", self._name, _reason(error))
         if self.trouble is None or not _final(self.trouble):

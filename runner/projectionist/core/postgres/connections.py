@@ -82,7 +82,7 @@ async def pool(postgres: Postgres, *, application_name: str, most: int) -> async
     """
     arguments = _arguments(postgres, application_name, deadline=True)
 
-    with _told(postgres):
+    with _explaining(postgres):
         # Without a least size: the driver would open connections on its own, as fast as they fail.
         opened = partial(_opened, postgres)
         made = await asyncpg.create_pool(min_size=0, max_size=most, connect=opened, **arguments)
@@ -110,7 +110,7 @@ async def _opened(postgres: Postgres, *args: Any, **options: Any) -> ServerSessi
         assert isinstance(made, ServerSession)
         return made
 
-    with _told(postgres):
+    with _explaining(postgres):
         connection = await another()
         try:
             # The greeting is the pooler's own; only a statement waits until there is a back end for it.
@@ -156,7 +156,7 @@ def _timeouts(postgres: Postgres) -> dict[str, str]:
 
 
 @contextmanager
-def _told(postgres: Postgres) -> Iterator[None]:
+def _explaining(postgres: Postgres) -> Iterator[None]:
     """Turn what the driver raises while connecting into one of our errors."""
     try:
         yield

@@ -316,7 +316,7 @@ def _stranger(section: str, name: str, known: Collection[str]) -> SettingsError:
     )
 
 
-def settings(told: Callable[[str], object] = log.info) -> Settings:
+def settings(log_line: Callable[[str], object] = log.info) -> Settings:
     """Return the settings that every process of a project reads: the nearest `projectionist.toml`, here or in a folder
     above, and the environment.
 
@@ -336,7 +336,7 @@ def settings(told: Callable[[str], object] = log.info) -> Settings:
         found = msgspec.structs.replace(found, nats=msgspec.structs.replace(found.nats, url=(url,)))
         used.append(url)
     if used:
-        told(f"using {' and '.join(map(str, used))} of `projectionist dev`")
+        log_line(f"using {' and '.join(map(str, used))} of `projectionist dev`")
     return found
 
 

@@ -44,7 +44,7 @@ class Health:
 
     def hindrances(self) -> list[str]:
         """Return the same without what newer code has taken over."""
-        begun = [] if self.started else ["it has not begun yet"]
+        begun = [] if self.started else ["starting"]
         return begun + self.live() + liveness.late(vital=False) + self.troubles()
 
 
@@ -67,7 +67,7 @@ class HealthServer:
             server = await asyncio.start_server(self._serve, self._host, self._port, limit=MOST_BYTES)
         except OSError as error:
             raise SettingsError(
-                f"[telemetry] listen: nobody can listen at {self._host}:{self._port} ({error.strerror})",
+                f"[telemetry] listen: cannot listen at {self._host}:{self._port} ({error.strerror})",
                 remedy="Give each process on this machine a port of its own",
             ) from None
         async with server:
@@ -104,7 +104,7 @@ class HealthServer:
         return _response(503 if why else 200, body + b"\n", "application/json")
 
     def _not_started(self) -> list[str]:
-        return [] if self._health.started else ["it has not begun yet"]
+        return [] if self._health.started else ["starting"]
 
 
 def _response(status: int, body: bytes, kind: str) -> bytes:
@@ -119,18 +119,18 @@ def notify(state: str) -> None:
         return
     if path.startswith("@"):
         path = "\0" + path[1:]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told, suppress(OSError):
-        told.sendto(state.encode(), path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server, suppress(OSError):
+        server.sendto(state.encode(), path)
 
 
 async def keep_notified(health: Health) -> None:
     """Say READY once it has begun, and WATCHDOG as often as systemd wants while the loops come by; until cancelled."""
     every_s = int(os.environ.get("WATCHDOG_USEC", "0")) / 2_000_000
-    told = False
+    notified = False
     while os.environ.get("NOTIFY_SOCKET"):
-        if health.started and not told:
+        if health.started and not notified:
             notify("READY=1")
-            told = True
+            notified = True
         if every_s and not health.live():
             notify("WATCHDOG=1")
         await anyio.sleep(min(every_s or 1.0, 1.0))

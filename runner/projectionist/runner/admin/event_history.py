@@ -171,7 +171,7 @@ class Journeys:
                 f"no consumer has seen aggregate {aggregate!r}", remedy="Write it as type/id, like order/7"
             )
         await self._search(aggregate)
-        return [await self._standing(row, aggregate, limit) for row in rows]
+        return [await self._status(row, aggregate, limit) for row in rows]
 
     async def correlated(self, correlation: str, limit: int) -> list[dict[str, Any]]:
         """Return the events of one correlation id, in the order in which they came. Slow without its index."""
@@ -183,7 +183,7 @@ class Journeys:
             row["source"] for row in await self._connection.fetch(self._sql["select_event_sources"], event)
         ]
 
-    async def _standing(self, row: Record, aggregate: str, limit: int) -> AggregateStatus:
+    async def _status(self, row: Record, aggregate: str, limit: int) -> AggregateStatus:
         given = (row["number"], aggregate, limit, _json(self._filed.inbox))
         events = await self._connection.fetch(self._sql["select_aggregate_events"], *given)
         return AggregateStatus(
@@ -201,7 +201,7 @@ class Journeys:
         journey, passages = Journey(source=source, id=event), dict[str, Passage]()
         filed, filed_intents = _json(self._filed.inbox), _json(self._filed.intents)
         for row in await self._connection.fetch(self._sql["select_event_inbox_rows"], source, event, filed):
-            _tell(journey, row)
+            _fill_header(journey, row)
             passages[row["consumer"]] = known = _passage(row)
             known.rows, known.row_note = await self._rows(row, source, event)
         for row in await self._connection.fetch(self._sql["select_parked_details"], event, None, source):
@@ -237,8 +237,8 @@ class Journeys:
                 key = await self._names.key(self._connection, row, source, event)
             except RowUnknown as unknown:
                 key, lacking = None, str(unknown)
-        told = "" if key is None else f" {key}"
-        return [f"{table}{told}" for table in sorted(tables)], lacking if tables and key is None else ""
+        suffix = "" if key is None else f" {key}"
+        return [f"{table}{suffix}" for table in sorted(tables)], lacking if tables and key is None else ""
 
     async def _intent(self, row: Record) -> dict[str, Any]:
         attempts = (
@@ -246,8 +246,8 @@ class Journeys:
             if row["attempts"] is None
             else msgspec.convert(msgspec.json.decode(row["attempts"]), list[Attempt])
         )
-        told = {name: value for name, value in row.items() if name not in ("consumer", "number", "attempts")}
-        return told | {"attempts": attempts}
+        shown = {name: value for name, value in row.items() if name not in ("consumer", "number", "attempts")}
+        return shown | {"attempts": attempts}
 
     async def _acts(self, journey: Journey) -> list[dict[str, Any]]:
         names = [journey.id, f"{journey.source}/{journey.id}", journey.aggregate]
@@ -265,7 +265,7 @@ def _json(rows: Mapping[Any, msgspec.Struct]) -> str:
     return msgspec.json.encode(list(rows.values())).decode()
 
 
-def _tell(journey: Journey, row: Record) -> None:
+def _fill_header(journey: Journey, row: Record) -> None:
     for name in ("type", "schema", "aggregate", "version", "correlation", "causation"):
         setattr(journey, name, row[name])
     journey.trace = row["traceparent"].split("-")[1] if row["traceparent"] else journey.trace

@@ -65,43 +65,43 @@ class ParkedActions:
 
         `seen` is what the operator saw; raises TooLate if the aggregate has moved, or was tried, since.
         """
-        async with self._stand(aggregate, seen) as stand:
-            if stand.head in {AggregateState.CLEAR, AggregateState.DRAINING}:
-                raise NotThere(f"nothing of {aggregate} waits to be tried again: it is {stand.head}")
-            if stand.failed and stand.first is not None:
-                await self._store.run("allow_one_more_attempt", stand.first["source"], stand.first["id"])
-            await self._move(stand, AggregateState.FAILED if stand.failed else AggregateState.GAP)
-            await self._record("retry", stand, act)
+        async with self._lock_head(aggregate, seen) as locked:
+            if locked.head in {AggregateState.CLEAR, AggregateState.DRAINING}:
+                raise NotThere(f"nothing of {aggregate} waits to be tried again: it is {locked.head}")
+            if locked.failed and locked.first is not None:
+                await self._store.run("allow_one_more_attempt", locked.first["source"], locked.first["id"])
+            await self._move(locked, AggregateState.FAILED if locked.failed else AggregateState.GAP)
+            await self._record("retry", locked, act)
 
     async def skip(self, aggregate: str, act: Act, *, seen: SeenHead | None = None) -> None:
         """Step over the failed head of this aggregate, in every rebuild too; what waits behind it drains at once.
 
         `seen` is what the operator saw; raises TooLate if the aggregate has moved, or was tried, since.
         """
-        async with self._stand(aggregate, seen) as stand:
-            if not stand.failed or stand.first is None:
+        async with self._lock_head(aggregate, seen) as locked:
+            if not locked.failed or locked.first is None:
                 raise NotThere(
-                    f"no failed event is the head of {aggregate}: it is {stand.head}",
+                    f"no failed event is the head of {aggregate}: it is {locked.head}",
                     remedy="A gap is accepted with accept-gap, a parked follower is dropped with discard",
                 )
-            await self._decide(DecisionKind.SKIP, stand, stand.first, act)
-            await self._settle(stand.first, InboxState.SKIPPED)
+            await self._decide(DecisionKind.SKIP, locked, locked.first, act)
+            await self._settle(locked.first, InboxState.SKIPPED)
             await self._store.rows("close_settled_incidents")
-            stand.parked -= 1
-            if stand.first["lowest"]:
-                stand.version = stand.first["version"]
-            await self._move(stand, AggregateState.DRAINING if stand.parked else AggregateState.CLEAR)
+            locked.parked -= 1
+            if locked.first["lowest"]:
+                locked.version = locked.first["version"]
+            await self._move(locked, AggregateState.DRAINING if locked.parked else AggregateState.CLEAR)
 
     async def accept_gap(self, aggregate: str, first: int, last: int, act: Act) -> None:
         """Step over the missing versions `first`..`last`, in every rebuild too; what waits behind drains at once."""
-        async with self._stand(aggregate, None) as stand:
-            _not_moved(stand, first - 1)
-            if stand.head not in GAP_HEADS or stand.failed or stand.first is None:
-                raise NotThere(f"{aggregate} misses no version: it is {stand.head}")
-            if not first <= last < stand.first["version"]:
+        async with self._lock_head(aggregate, None) as locked:
+            _not_moved(locked, first - 1)
+            if locked.head not in GAP_HEADS or locked.failed or locked.first is None:
+                raise NotThere(f"{aggregate} misses no version: it is {locked.head}")
+            if not first <= last < locked.first["version"]:
                 raise NotThere(
                     f"versions {first} to {last} of {aggregate} are not what is missing",
-                    remedy=f"Missing are {stand.version + 1} to {stand.first['version'] - 1}",
+                    remedy=f"Missing are {locked.version + 1} to {locked.first['version'] - 1}",
                 )
             await self._store.run(
                 "insert_decision",
@@ -116,24 +116,24 @@ class ParkedActions:
                 act.actor,
                 act.reason,
             )
-            stand.version = last
-            await self._move(stand, AggregateState.DRAINING)
-            await self._record("accept-gap", stand, act)
+            locked.version = last
+            await self._move(locked, AggregateState.DRAINING)
+            await self._record("accept-gap", locked, act)
             await self._store.rows("close_settled_incidents")
 
     async def discard(self, identity: Identity, act: Act) -> None:
         """Drop one parked event. In an aggregate it is stepped over in its turn; a failed head is for `skip`."""
-        async with self._entry(identity) as (stand, entry):
-            if stand is not None and stand.failed and entry["version"] == _first_version(stand):
-                raise NotThere(f"this event is the failed head of {stand.aggregate}", remedy="Use skip")
-            await self._decide(DecisionKind.DISCARD, stand, entry, act)
-            if stand is None:
+        async with self._entry(identity) as (locked, entry):
+            if locked is not None and locked.failed and entry["version"] == _first_version(locked):
+                raise NotThere(f"this event is the failed head of {locked.aggregate}", remedy="Use skip")
+            await self._decide(DecisionKind.DISCARD, locked, entry, act)
+            if locked is None:
                 await self._settle(entry, InboxState.DISCARDED)
-            elif stand.finding == Finding.IMPLAUSIBLE and entry["version"] == _first_version(stand):
+            elif locked.finding == Finding.IMPLAUSIBLE and entry["version"] == _first_version(locked):
                 # Its turn will never come, and its version is not one of the aggregate's.
                 await self._settle(entry, InboxState.DISCARDED)
-                stand.parked -= 1
-                await self._move(stand, AggregateState.GAP if stand.parked else AggregateState.CLEAR)
+                locked.parked -= 1
+                await self._move(locked, AggregateState.GAP if locked.parked else AggregateState.CLEAR)
             else:
                 await self._store.run("mark_parked_discarded", entry["source"], entry["id"])
                 await self._store.run("set_inbox_state", entry["source"], entry["id"], InboxState.DISCARDED)
@@ -141,21 +141,21 @@ class ParkedActions:
 
     async def edit(self, identity: Identity, data: bytes, digest: bytes, act: Act) -> None:
         """Give a parked event corrected bytes (`digest`: their hash); identity and first hash stay what they are."""
-        async with self._entry(identity) as (stand, entry):
+        async with self._entry(identity) as (locked, entry):
             await self._store.run("replace_parked_payload", entry["source"], entry["id"], data, digest)
-            await self._decide(DecisionKind.EDIT, stand, entry, act, data=data, digest=digest)
-            if stand is not None and stand.failed and entry["version"] == _first_version(stand):
-                await self._move(stand, AggregateState.FAILED)
+            await self._decide(DecisionKind.EDIT, locked, entry, act, data=data, digest=digest)
+            if locked is not None and locked.failed and entry["version"] == _first_version(locked):
+                await self._move(locked, AggregateState.FAILED)
 
     async def retry_entry(self, identity: Identity, act: Act, *, attempts: int | None = None) -> None:
         """Try a parked event without order again now; events in order are retried by their aggregate.
 
         `attempts` is how often the operator saw it tried; raises TooLate if it was tried since.
         """
-        async with self._entry(identity) as (stand, entry):
-            if stand is not None:
+        async with self._entry(identity) as (locked, entry):
+            if locked is not None:
                 raise NotThere(
-                    f"this event waits in the order of {stand.aggregate}", remedy="Retry its aggregate"
+                    f"this event waits in the order of {locked.aggregate}", remedy="Retry its aggregate"
                 )
             if attempts is not None and entry["attempts"] != attempts:
                 raise _tried_again(entry, attempts)
@@ -163,15 +163,15 @@ class ParkedActions:
             await self._record_on("retry", "/".join(identity), act)
 
     @asynccontextmanager
-    async def _stand(self, aggregate: str, seen: SeenHead | None) -> AsyncIterator[LockedAggregate]:
+    async def _lock_head(self, aggregate: str, seen: SeenHead | None) -> AsyncIterator[LockedAggregate]:
         async with self._store.connection.transaction():
             await self._store.enter()
-            stand = await self._locked(aggregate)
+            locked = await self._locked(aggregate)
             if seen is not None:
-                _compare(stand, seen)
-            if stand.head == AggregateState.DRAINING:
+                _compare(locked, seen)
+            if locked.head == AggregateState.DRAINING:
                 raise TooLate(f"{aggregate} is being drained at this moment", remedy="Look again in a second")
-            yield stand
+            yield locked
             announce("action.written")
 
     @asynccontextmanager
@@ -179,7 +179,9 @@ class ParkedActions:
         async with self._store.connection.transaction():
             await self._store.enter()
             where = await self._store.row("select_parked_event", *identity)
-            stand = await self._locked(where["aggregate"]) if where is not None and where["ordered"] else None
+            locked = (
+                await self._locked(where["aggregate"]) if where is not None and where["ordered"] else None
+            )
             # Read again under the lock: a drain may have settled the event while this waited.
             entry = await self._store.row("lock_parked_event", *identity)
             if entry is None:
@@ -190,7 +192,7 @@ class ParkedActions:
                     if row is not None
                     else "This consumer has never seen it",
                 )
-            yield stand, entry
+            yield locked, entry
             announce("action.written")
 
     async def _locked(self, aggregate: str) -> LockedAggregate:
@@ -208,11 +210,16 @@ class ParkedActions:
             first=first,
         )
 
-    async def _move(self, stand: LockedAggregate, head: AggregateState) -> None:
+    async def _move(self, locked: LockedAggregate, head: AggregateState) -> None:
         await self._store.run(
-            "set_position", stand.aggregate, stand.version, head, stand.parked, head != AggregateState.CLEAR
+            "set_position",
+            locked.aggregate,
+            locked.version,
+            head,
+            locked.parked,
+            head != AggregateState.CLEAR,
         )
-        await self._store.run("mark_aggregate_dirty", stand.aggregate)
+        await self._store.run("mark_aggregate_dirty", locked.aggregate)
 
     async def _settle(self, entry: Record, state: InboxState) -> None:
         await self._store.run("delete_parked_events", entry["source"], [entry["id"]])
@@ -223,7 +230,7 @@ class ParkedActions:
     async def _decide(
         self,
         kind: DecisionKind,
-        stand: LockedAggregate | None,
+        locked: LockedAggregate | None,
         entry: Record,
         act: Act,
         *,
@@ -244,10 +251,10 @@ class ParkedActions:
             act.reason,
         )
         hashes = None if digest is None else {"first": entry["hash"].hex(), "edited": digest.hex()}
-        await self._record_on(kind, stand.aggregate if stand is not None else entry["id"], act, hashes)
+        await self._record_on(kind, locked.aggregate if locked is not None else entry["id"], act, hashes)
 
-    async def _record(self, action: str, stand: LockedAggregate, act: Act) -> None:
-        await self._record_on(action, stand.aggregate, act)
+    async def _record(self, action: str, locked: LockedAggregate, act: Act) -> None:
+        await self._record_on(action, locked.aggregate, act)
 
     async def _record_on(
         self, action: str, thing: str, act: Act, detail: Mapping[str, str] | None = None
@@ -256,17 +263,17 @@ class ParkedActions:
         await self._store.run("insert_audit_entry", action, thing, act.actor, act.reason, text)
 
 
-def _first_version(stand: LockedAggregate) -> int | None:
-    return None if stand.first is None else stand.first["version"]
+def _first_version(locked: LockedAggregate) -> int | None:
+    return None if locked.first is None else locked.first["version"]
 
 
-def _compare(stand: LockedAggregate, seen: SeenHead) -> None:
+def _compare(locked: LockedAggregate, seen: SeenHead) -> None:
     """Raise TooLate if the operator decides about something else than what stands there."""
-    _not_moved(stand, seen.version)
-    first = stand.first
+    _not_moved(locked, seen.version)
+    first = locked.first
     if first is None or (first["source"], first["id"]) != seen.event:
         raise TooLate(
-            f"{stand.aggregate} waits for another event by now", remedy="Look again before you decide"
+            f"{locked.aggregate} waits for another event by now", remedy="Look again before you decide"
         )
     if first["attempts"] != seen.attempts:
         raise _tried_again(first, seen.attempts)
@@ -279,9 +286,9 @@ def _tried_again(entry: Record, attempts: int) -> TooLate:
     )
 
 
-def _not_moved(stand: LockedAggregate, version: int) -> None:
-    if stand.version != version:
+def _not_moved(locked: LockedAggregate, version: int) -> None:
+    if locked.version != version:
         raise TooLate(
-            f"{stand.aggregate} stands at version {stand.version} by now, not at {version}",
+            f"{locked.aggregate} stands at version {locked.version} by now, not at {version}",
             remedy="Look again before you decide",
         )

@@ -86,7 +86,7 @@ class Resetting:
                 await self._empty(row, done)
             except asyncpg.LockNotAvailableError:
                 raise Busy(
-                    f"somebody has been reading the rows of {consumer} for longer than lock_s; nothing was changed",
+                    f"a session has been reading the rows of {consumer} for longer than lock_s; nothing was changed",
                     remedy="Try again when that transaction is over; pg_stat_activity names it",
                 ) from None
             await self._begin(row, seen)

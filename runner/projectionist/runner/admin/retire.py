@@ -118,10 +118,10 @@ class Retiring:
             return
         number = row["number"]
         for view in (await shown(self._queries, number, row["generation"])).values():
-            if standing := await dependents(self._queries, view):
+            if dependent := await dependents(self._queries, view):
                 raise CannotRetire(
-                    f"{', '.join(standing)} stands on {view.schema}.{view.name}",
-                    remedy="Drop what stands on it",
+                    f"{', '.join(dependent)} depends on {view.schema}.{view.name}",
+                    remedy="Drop what depends on it",
                 )
             await withdraw(self._queries, view)
         for one in await self._queries.rows("select_generations", number):

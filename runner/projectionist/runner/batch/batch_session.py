@@ -59,7 +59,7 @@ class BatchSession:
         self._open: tuple[Connection, InboxStore, Model] | None = None
         self._ill_since: float | None = None
         self._failures = 0
-        self._told = self._waited = False
+        self._logged = self._waited = False
 
     @property
     def backend_pid(self) -> int | None:
@@ -108,7 +108,7 @@ class BatchSession:
         """Note that a statement was answered, which is enough unless PostgreSQL takes no writes."""
         if self._ill_since is None or self._gates.use.closed:
             return
-        if self._told:
+        if self._logged:
             log.info("%s: batches go through again, after %.1f s", self._name, clock.now() - self._ill_since)
         self._ill_since, self._failures, self._waited = None, 0, False
         announce("session.well")
@@ -120,10 +120,15 @@ class BatchSession:
         self._failures += 1
         self._waited = state == LOCK_TIMEOUT
         if self._ill_since is None:
-            self._ill_since, self._told = clock.now(), False
+            self._ill_since, self._logged = clock.now(), False
             announce("session.ill")
-        if not self._gates.refused(error) and not self.is_throttled and self._failures > 1 and not self._told:
-            self._told = True
+        if (
+            not self._gates.refused(error)
+            and not self.is_throttled
+            and self._failures > 1
+            and not self._logged
+        ):
+            self._logged = True
             log.warning("%s: a batch cannot be committed, trying again until it can: %s", self._name, error)
         if state not in _KEEP:
             await self.close()

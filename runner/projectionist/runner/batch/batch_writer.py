@@ -70,7 +70,7 @@ class BatchWriter:
         if writes.quarantined:
             new = await store.quarantine(incarnation, code, writes.quarantined)
             first_seen = set(new)
-            writes.aside = [one for one in writes.quarantined if one.seq in first_seen]
+            writes.newly_quarantined = [one for one in writes.quarantined if one.seq in first_seen]
             writes.count_new("quarantined", writes.quarantined, new)
         if writes.kept:
             await store.quarantine_keep(incarnation, code, writes.kept)
@@ -79,9 +79,9 @@ class BatchWriter:
         if writes.incidents:
             await self._report(writes.incidents)
 
-    async def _report(self, told: Sequence[Incident]) -> None:
-        for kind, new in (await self._store.report(self._incarnation, told)).items():
-            self._writes.count_new(f"incident_{kind}", (one for one in told if one.kind == kind), new)
+    async def _report(self, incidents: Sequence[Incident]) -> None:
+        for kind, new in (await self._store.report(self._incarnation, incidents)).items():
+            self._writes.count_new(f"incident_{kind}", (one for one in incidents if one.kind == kind), new)
 
     async def _release(self, released: Sequence[Delivery], kept: Container[int]) -> None:
         out = [delivery for delivery in released if delivery.seq not in kept]

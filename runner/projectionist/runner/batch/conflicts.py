@@ -85,7 +85,7 @@ def contradict(writes: BatchWrites, delivery: Delivery, kind: IncidentKind, deta
         writes.quarantined.append(put_aside(delivery, kind, detail))
     else:
         writes.kept.append(kept_aside(delivery, delivery.released, kind, detail))
-    writes.tell(delivery, kind, detail)
+    writes.add_incident(delivery, kind, detail)
 
 
 def reuse(writes: BatchWrites, delivery: Delivery, source: str, identity: str) -> None:
@@ -100,7 +100,7 @@ def late(writes: BatchWrites, delivery: Delivery) -> None:
     writes.settle(delivery, InboxState.SKIPPED, Verdict.LATE)
     writes.count(delivery, "late")
     text = "its version had been stepped over by a decision; it stays stepped over"
-    writes.tell(delivery, IncidentKind.LATE, text)
+    writes.add_incident(delivery, IncidentKind.LATE, text)
 
 
 def unreadable(bad: Unreadable) -> Quarantined:

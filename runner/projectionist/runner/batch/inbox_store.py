@@ -251,9 +251,9 @@ class InboxStore:
             [(self.consumer, incarnation, code, *msgspec.structs.astuple(one)) for one in kept],
         )
 
-    async def report(self, incarnation: int, told: Sequence[Incident]) -> dict[str, list[int]]:
+    async def report(self, incarnation: int, incidents: Sequence[Incident]) -> dict[str, list[int]]:
         """Open incidents; the sequences of new ones, by kind."""
-        ordered = sorted(told, key=lambda t: (t.kind, t.seq))
+        ordered = sorted(incidents, key=lambda t: (t.kind, t.seq))
         given = columns(ordered, INCIDENTS)
         new: dict[str, list[int]] = {}
         for row in await self.connection.fetch(

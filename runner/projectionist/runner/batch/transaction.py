@@ -160,7 +160,9 @@ class Transaction:
         )
         refusal = self.batch.refusal
         if broken is not None and refusal is not None and refusal.kind is FailureReason.FAULT:
-            self.writes.tell(one.tried[broken.at], IncidentKind.FAULT, storable(refusal.text)[:MOST_TEXT])
+            self.writes.add_incident(
+                one.tried[broken.at], IncidentKind.FAULT, storable(refusal.text)[:MOST_TEXT]
+            )
 
     # -- claim ---------------------------------------------------------------------------------------------------
 

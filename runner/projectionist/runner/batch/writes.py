@@ -137,7 +137,7 @@ class BatchWrites:
         self.settled: dict[tuple[InboxState, str | None], list[Delivery]] = {}
         self.repeats: list[Delivery] = []
         self.quarantined: list[Quarantined] = []
-        self.aside: list[Quarantined] = []
+        self.newly_quarantined: list[Quarantined] = []
         """What of `quarantined` was not there yet."""
         self.kept: list[StillQuarantined] = []
         self.incidents: list[Incident] = []
@@ -175,7 +175,7 @@ class BatchWrites:
         self.counts -= Counter({(delivery.type, f"parked_{cause}"): 1})
         self.by_source -= Counter({(delivery.type, f"parked_{cause}", delivery.source): 1})
 
-    def tell(self, d: Delivery, kind: IncidentKind, detail: str) -> None:
+    def add_incident(self, d: Delivery, kind: IncidentKind, detail: str) -> None:
         """Report an incident about an event."""
         self.incidents.append(
             Incident(
@@ -191,11 +191,11 @@ class BatchWrites:
         )
 
     def count_new(
-        self, outcome: str, told: Iterable[Delivery | Quarantined | Incident], new: Iterable[int]
+        self, outcome: str, counted: Iterable[Delivery | Quarantined | Incident], new: Iterable[int]
     ) -> None:
         """Count what was `told`, once for each stream sequence, where that is `new`."""
         left = set(new)
-        for one in told:
+        for one in counted:
             if one.seq in left:
                 left.remove(one.seq)
                 self.count(one, outcome)

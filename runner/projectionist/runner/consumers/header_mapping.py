@@ -37,10 +37,10 @@ def disagreement(read: Iterable[tuple[str, Mapping[str, str]]]) -> str:
             if word in headers and process not in (readers := by_header.setdefault(headers[word], [])):
                 readers.append(process)
         if len(by_header) > 1:
-            told = " and ".join(
+            readings = " and ".join(
                 f"{header} ({join_first(by_header[header], SHOWN)})" for header in sorted(by_header)
             )
-            parts.append(f"{word} from {told}")
+            parts.append(f"{word} from {readings}")
     return f"its processes read different headers: {'; '.join(parts)}" if parts else ""
 
 

@@ -72,7 +72,7 @@ class ChoreFailures:
         self._book = book
         self._again = again
         self._many = 0
-        self._told = ""
+        self._logged = ""
 
     def note(self, error: Exception, *, well_s: float = 0.0) -> float:
         """Return the seconds to wait before the next try; `well_s`: for how long the one that failed now had gone
@@ -81,8 +81,8 @@ class ChoreFailures:
             self.over()
         self._many += 1
         text = said(error)
-        if text != self._told:
-            self._told = text
+        if text != self._logged:
+            self._logged = text
             known = isinstance(error, ProjectionistError)
             log.error("%s: %s; it is tried again", self._what, text, exc_info=None if known else error)
         if self._book is not None:
@@ -92,7 +92,7 @@ class ChoreFailures:
 
     def over(self) -> None:
         """Note that it has gone well: the next failure is logged as new, and tried again soon."""
-        self._many, self._told = 0, ""
+        self._many, self._logged = 0, ""
         if self._book is not None:
             self._book.over(*self._page)
 

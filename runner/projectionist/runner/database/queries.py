@@ -130,7 +130,7 @@ class Queries:
             except asyncpg.LockNotAvailableError as error:
                 if entered or clock.now() > until:
                     raise InUse(
-                        f"{what}: a batch is open for too long, or somebody uses a table that is to be changed",
+                        f"{what}: a batch is open for too long, or another session uses a table that is to be changed",
                         remedy="Nothing was changed; pg_stat_activity names the transaction, try again after it",
                     ) from error
             announce("barrier.refused")

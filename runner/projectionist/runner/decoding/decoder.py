@@ -96,14 +96,14 @@ class Decoder:
     def read(self, arrival: Arrival) -> Delivery | Unreadable | None:
         """Return the delivery, or why there is none; None for a subject of others, whatever came under it."""
         try:
-            told_by = parse_ack_subject(arrival.reply)
+            place = parse_ack_subject(arrival.reply)
         except (ValueError, IndexError):
             reply = clean(repr(arrival.reply))
             one: Delivery | Unreadable = self._unreadable(
                 arrival, 0, 1, Reason.REPLY, f"the reply subject {reply} is not JetStream's"
             )
         else:
-            one = self._answer(arrival, *told_by, self.incarnation)
+            one = self._answer(arrival, *place, self.incarnation)
         if one.__class__ is Unreadable and self._is_foreign(arrival.subject):
             return None
         return one

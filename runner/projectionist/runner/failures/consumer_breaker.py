@@ -104,14 +104,14 @@ class ConsumerBreaker:
                 if changed == circuit:
                     return
                 await self._write(store, changed, reason)
-            self._tell(changed, reason, changed.until - now)
+            self._log_change(changed, reason, changed.until - now)
             self._epoch = changed.epoch
             self._window.clear()
         except Exception as error:  # what is not an outage goes up
             if not is_transient(error):
                 raise
 
-    def _tell(self, changed: Circuit, reason: str, pause_s: float) -> None:
+    def _log_change(self, changed: Circuit, reason: str, pause_s: float) -> None:
         name = self._consumer.definition.name
         if changed.state is State.CLOSED:
             log.info("%s: breaker closed again: some keys were tried and went through", name)

@@ -112,7 +112,7 @@ def notes(definition: Definition, first_seq: int, *, begins: bool) -> Iterator[s
     if definition.baseline != "any" and not definition.subjects.names_aggregate:
         yield (
             f"the subjects {' '.join(definition.subjects.texts)} do not name the {{aggregate}}, so missing versions "
-            "cannot be fetched: a gap waits for somebody"
+            "cannot be fetched: a gap waits for an operator"
         )
     if definition.baseline == "any" and not definition.subjects.names_aggregate:
         yield (

@@ -72,7 +72,7 @@ class SearchEvidence(msgspec.Struct, frozen=True):
     is_taken: bool = True
     """Whether the stream takes messages of that subject now, or has them from a source."""
     elsewhere: OtherSubject | None = None
-    aside: Sequence[QuarantinedNearby] = ()
+    quarantined: Sequence[QuarantinedNearby] = ()
 
 
 def is_implausible(lack: MissingVersions, last_seq: int) -> bool:
@@ -96,7 +96,7 @@ def may_come(lack: MissingVersions, finding: Finding, evidence: SearchEvidence) 
     """Return whether the missing versions may merely be late: nothing shows where they are, or that they cannot be."""
     if finding is Finding.IMPLAUSIBLE or evidence.elsewhere is not None:
         return False
-    return not any(lack.misses(one.version) for one in evidence.aside)
+    return not any(lack.misses(one.version) for one in evidence.quarantined)
 
 
 def explain_gap(lack: MissingVersions, finding: Finding, evidence: SearchEvidence) -> str:
@@ -104,32 +104,33 @@ def explain_gap(lack: MissingVersions, finding: Finding, evidence: SearchEvidenc
     key: str = finding
     if finding is Finding.FILTERED and evidence.elsewhere is not None:
         key = "elsewhere"
-    aside = next((one for one in evidence.aside if lack.misses(one.version)), None)
-    if finding in _MAY_BE_ASIDE and aside is not None:
-        key = "aside"
+    quarantined = next((one for one in evidence.quarantined if lack.misses(one.version)), None)
+    if finding in _MAY_BE_QUARANTINED and quarantined is not None:
+        key = "quarantined"
     text = f"{{lack.aggregate}} lacks {{lack.shown}}: {_WHAT[key]}. Next: {_THEN[key]}"
     if finding is not Finding.IN_FLIGHT:
         text += ", or step over them with `{step}`"
     lacking = f"--aggregate {quote(lack.aggregate)} --versions {lack.version + 1}..{lack.until - 1}"
     step = f"projectionist parked accept-gap {lacking} --reason …"
-    filled = text.format(lack=lack, evidence=evidence, aside=aside, step=step)
+    filled = text.format(lack=lack, evidence=evidence, quarantined=quarantined, step=step)
     untaken = "" if evidence.is_taken else f". Stream {evidence.stream} takes no such subject now"
-    return filled + untaken + _listed(evidence.aside)
+    return filled + untaken + _listed(evidence.quarantined)
 
 
-def _listed(aside: Sequence[QuarantinedNearby]) -> str:
-    if not aside:
+def _listed(quarantined: Sequence[QuarantinedNearby]) -> str:
+    if not quarantined:
         return ""
     shown = [
         f"sequence {one.seq}{'' if one.version is None else f' (version {one.version})'}: {one.reason}"
-        for one in aside
+        for one in quarantined
     ]
     return f". In quarantine from the same subject, look there first: {join_first(shown, MOST_LISTED)}"
 
 
-_MAY_BE_ASIDE = frozenset({Finding.LOST, Finding.PURGED})
+_MAY_BE_QUARANTINED = frozenset({Finding.LOST, Finding.PURGED})
 _WHAT: dict[str, str] = {
-    "aside": "version {aside.version} is in quarantine, at sequence {aside.seq}: {aside.reason}",
+    "quarantined": "version {quarantined.version} is in quarantine, at sequence {quarantined.seq}: "
+    "{quarantined.reason}",
     Finding.IN_FLIGHT: "they may still be delivered",
     Finding.PURGED: "purged, it seems: stream {evidence.stream} begins at sequence {evidence.first_seq}, and the event "
     "before them was {lack.seq}",
@@ -143,7 +144,7 @@ _WHAT: dict[str, str] = {
     "{lack.until} at sequence {lack.behind} is not to be believed, or the stream begins in mid-history",
 }
 _THEN: dict[str, str] = {
-    "aside": "correct it there (`projectionist quarantine show {aside.seq}`), or have it published anew",
+    "quarantined": "correct it there (`projectionist quarantine show {quarantined.seq}`), or have it published anew",
     Finding.IN_FLIGHT: "nothing has to be done",
     Finding.PURGED: "publish them again with the ids they had",
     Finding.FILTERED: "write {{aggregate}} in the aggregate's place in subjects=",

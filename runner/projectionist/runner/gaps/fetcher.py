@@ -258,7 +258,7 @@ class GapFetcher:
         async with self._access.store(self._consumer) as store:
             given = (lack.aggregate, evidence.subject, self._consumer.incarnation, lack.seq)
             rows = await store.rows("select_quarantined_of_aggregate", *given)
-        evidence = msgspec.structs.replace(evidence, aside=[QuarantinedNearby(*row) for row in rows])
+        evidence = msgspec.structs.replace(evidence, quarantined=[QuarantinedNearby(*row) for row in rows])
         finding = diagnose(lack, evidence)
         late = this.ages[lack.aggregate] < self._consumer.policy.late_s
         if late and may_come(lack, finding, evidence):

@@ -169,12 +169,12 @@ async def _versions(queries: Queries, consumer: Consumer, aggregates: Sequence[s
     """Return what reads versions, from where aggregates begin to where they stand."""
     tracks: dict[str, AggregateProgress] = {}
     async with queries.connection.transaction(isolation="repeatable_read", readonly=True):
-        standing = (
+        positions = (
             queries.cursor("select_positions", consumer.number, aggregates)
             if aggregates
             else queries.cursor("select_all_positions", consumer.number)
         )
-        async for row in standing:
+        async for row in positions:
             tracks[row["aggregate"]] = AggregateProgress(consumer.start, row["version"])
         apart = await queries.rows(
             "select_unapplied_sequences", consumer.number, 2**62, False, consumer.incarnation

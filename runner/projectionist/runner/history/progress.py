@@ -63,20 +63,20 @@ class Logged:
     def __init__(self, name: str, limit: float | None = None) -> None:
         self._name = name
         self._pace = PhaseProgress(limit)
-        self._told = clock.now()
+        self._logged_at = clock.now()
 
     def begin(self, phase: str, total: int) -> None:
         """Begin a phase."""
         self._pace.begin(phase, total)
-        self._told = clock.now()
+        self._logged_at = clock.now()
         log.info("%s: %s, %d to do", self._name, phase, total)
 
     async def advance(self, done: int) -> None:
         """Note that so many more are done."""
         now = clock.now()
         await self._pace.advance(done)
-        if now - self._told > EVERY_S:
-            self._told = now
+        if now - self._logged_at > EVERY_S:
+            self._logged_at = now
             log.info("%s: %s", self._name, self._how())
 
     def _how(self) -> str:
@@ -93,20 +93,20 @@ class Logged:
 class Watched(PhaseProgress):
     """Progress that can be asked how it goes, beside being told on."""
 
-    def __init__(self, told: Progress) -> None:
+    def __init__(self, inner: Progress) -> None:
         super().__init__()
-        self._told = told
+        self._inner = inner
 
     def begin(self, phase: str, total: int) -> None:
         """Begin a phase."""
         super().begin(phase, total)
-        self._told.begin(phase, total)
+        self._inner.begin(phase, total)
 
     async def advance(self, done: int) -> None:
         """Note that so many more are done."""
         await super().advance(done)
-        await self._told.advance(done)
+        await self._inner.advance(done)
 
     def say(self, text: str) -> None:
         """Write a line."""
-        self._told.say(text)
+        self._inner.say(text)

@@ -83,8 +83,8 @@ def refuse(durable_mark: DurableMark, stream: str, durable: str, found: Mapping[
     """Raise DurableNotOurs if the durable is another's."""
     if whose(durable_mark, found) is DurableOwner.THEIRS:
         raise DurableNotOurs(
-            f"durable {durable} of stream {stream} belongs to {_told(found)}, and this is {durable_mark.owner.place}, "
-            f"schema {durable_mark.owner.schema}",
+            f"durable {durable} of stream {stream} belongs to {_described(found)}, and this is "
+            f"{durable_mark.owner.place}, schema {durable_mark.owner.schema}",
             remedy=f"Stop what runs there; if this database is the real one, {ADOPT}",
         )
 
@@ -102,7 +102,7 @@ def _is_higher(durable_mark: DurableMark, found: Mapping[str, str]) -> bool:
     return ours == theirs and timeline.isdecimal() and int(timeline) < place.timeline
 
 
-def _told(found: Mapping[str, str]) -> str:
+def _described(found: Mapping[str, str]) -> str:
     known = {
         name: found.get(name) or "unknown" for name in (NAME, DATABASE, SYSTEM, TIMELINE, SCHEMA, CONSUMER)
     }

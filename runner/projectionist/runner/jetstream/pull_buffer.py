@@ -37,7 +37,7 @@ class Pulls:
     """
 
     def __init__(
-        self, line: RawConnection, next_subject: str, inbox: str, *, at_once: int, heartbeat_s: float
+        self, connection: RawConnection, next_subject: str, inbox: str, *, at_once: int, heartbeat_s: float
     ) -> None:
         self.arrivals: list[Arrival] = []
         self.size = 0
@@ -48,7 +48,7 @@ class Pulls:
         self.not_before = 0.0
         self.held = False
         """Whether nothing more is to be ordered for now."""
-        self._line, self._next, self._inbox = line, next_subject.encode(), inbox
+        self._connection, self._next, self._inbox = connection, next_subject.encode(), inbox
         self._at_once, self._heartbeat_s, self._tick_s = at_once, heartbeat_s, heartbeat_s / 5
         self._order_bytes = MOST_BYTES
         self._generation, self._pause, self._before = 0, FIRST_PAUSE_S, 0
@@ -56,7 +56,7 @@ class Pulls:
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._enough = 1
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def start(self, max_payload: int) -> None:
         """Begin to order; `max_payload` is the largest message the broker takes, so that one always fits."""
@@ -84,17 +84,17 @@ class Pulls:
 
     def suspect(self, said: str) -> None:
         """Order nothing for a while; `said` is to be looked into after that."""
-        self._tell(f"the broker says {said!r}")
+        self._log_once(f"the broker says {said!r}")
         self._generation += 1
         self.due, self.doubt = 0, said
         self.not_before = clock.now() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
         self._release()
 
-    def _tell(self, said: str) -> None:
+    def _log_once(self, said: str) -> None:
         """Log it once, until messages come again."""
-        if said not in self._told:
-            self._told.add(said)
+        if said not in self._logged:
+            self._logged.add(said)
             log.warning("durable %s: %s", self._next.decode(), said)
 
     async def wait(self, enough: int, seconds: float | None = None) -> None:
@@ -145,7 +145,7 @@ class Pulls:
             return
         self.due = max(0, self.due - came)
         self._pause = FIRST_PAUSE_S
-        self._told.clear()
+        self._logged.clear()
         self._order()
         if len(self.arrivals) >= self._enough:
             self._release()
@@ -176,7 +176,7 @@ class Pulls:
             "max_bytes": self._order_bytes,
         }
         reply = f"{self._inbox}.{self._generation}".encode()
-        if self._line.post([self._next], msgspec.json.encode(order), reply):
+        if self._connection.post([self._next], msgspec.json.encode(order), reply):
             self._heard = self._heard if self.due else clock.now()
             self.due += batch
 
@@ -184,7 +184,7 @@ class Pulls:
         self._alive = clock.now()
         self._timer = asyncio.get_running_loop().call_later(self._tick_s, self._tick)
         if self.due and self._alive - self._heard > 2 * self._heartbeat_s:
-            self._tell("the broker is silent, ordering anew")
+            self._log_once("the broker is silent, requesting again")
             announce("source.silent")
             self.renew()
         self._order()

@@ -19,7 +19,7 @@ from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, Str
 from projectionist.runner.jetstream.durable import DurableSpec
 from projectionist.runner.jetstream.durable_owner import DurableNotOurs
 from projectionist.runner.jetstream.pull_buffer import Pulls
-from projectionist.runner.jetstream.raw_connection import line
+from projectionist.runner.jetstream.raw_connection import raw_connection
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -104,7 +104,7 @@ class JetStreamSource:
         has to be."""
         self._client = client
         self._judge = judge
-        self._line = line(client)
+        self._raw = raw_connection(client)
         self._wanted = DurableSpec(
             stream=stream,
             name=durable,
@@ -116,7 +116,7 @@ class JetStreamSource:
         )
         self._inbox = client.new_inbox()
         self._pulls = Pulls(
-            self._line,
+            self._raw,
             f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
             self._inbox,
             at_once=2 * batch,
@@ -142,7 +142,7 @@ class JetStreamSource:
             stream, found = await durable.prepare(self._client, self._wanted)
         self._identity = stream.created, found.created
         self._connection, self._opened = connection, clock.now()
-        self._stop_listening = await self._line.listen(f"{self._inbox}.*", self._pulls)
+        self._stop_listening = await self._raw.listen(f"{self._inbox}.*", self._pulls)
         self._pulls.start(self._client.max_payload)
         announce("source.open")
         return stream
@@ -164,16 +164,16 @@ class JetStreamSource:
 
     def ack(self, arrivals: Sequence[Arrival]) -> int:
         """Ack those whose deadline stands and whose connection is still the same; how many that were."""
-        return self._answer(self._standing(arrivals), b"")
+        return self._answer(self._unexpired(arrivals), b"")
 
     def in_progress(self, arrivals: Sequence[Arrival]) -> int:
         """Begin the ack wait of those anew whose deadline stands, and of what waits to be taken; how many that were."""
-        standing = self._standing([*arrivals, *self._pulls.arrivals])
+        unexpired = self._unexpired([*arrivals, *self._pulls.arrivals])
         now = clock.now()
-        told = self._answer(standing, b"+WPI")
-        for arrival in standing[:told]:
+        answered = self._answer(unexpired, b"+WPI")
+        for arrival in unexpired[:answered]:
             arrival.received = now
-        return told
+        return answered
 
     def hold(self, *, held: bool) -> None:
         """Ask the broker for nothing more while held; what is on its way still comes."""
@@ -181,7 +181,7 @@ class JetStreamSource:
 
     def give_back(self, arrivals: Sequence[Arrival]) -> int:
         """Have the broker deliver those at once again, to whoever asks; how many that were."""
-        return self._answer(self._standing(arrivals), b"-NAK")
+        return self._answer(self._unexpired(arrivals), b"-NAK")
 
     async def pending(self) -> BrokerProgress:
         """Return how far the broker is. What others have changed about the durable is noticed by the way."""
@@ -205,19 +205,19 @@ class JetStreamSource:
         if durable.limited(found):
             found = await durable.update(self._client, self._wanted, found)
             announce("durable.freed")
-        self._tell_pause(found)
+        self._log_pause(found)
         drift = durable.drifted(found, durable.configuration(self._wanted))
         if drift and drift != self._drift:
             log.warning(
-                "durable %s has changed: %s; another process has other settings, or somebody has edited it: "
-                "whoever starts last sets it to its own",
+                "durable %s has changed: %s; another process has other settings, or a person has edited it: "
+                "the process that starts last sets it to its own",
                 self._wanted.name,
                 ", ".join(drift),
             )
             announce("durable.drifted")
         self._drift = drift
 
-    def _tell_pause(self, found: api.DurableInfo) -> None:
+    def _log_pause(self, found: api.DurableInfo) -> None:
         """Log a pause of the durable, and its end: there may be a reason for it."""
         if found.paused is self._paused:
             return
@@ -241,7 +241,7 @@ class JetStreamSource:
             with contextlib.suppress(
                 NatsError, TimeoutError, OSError
             ):  # then it comes again after its ack wait
-                await self._line.flush(2)
+                await self._raw.flush(2)
 
     async def _stop(self) -> list[Arrival]:
         self._pulls.stop()
@@ -290,7 +290,7 @@ class JetStreamSource:
                 f"Durable {self._wanted.name} was made to let only {', '.join(found.config.filters)} through"
             )
 
-    def _standing(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
+    def _unexpired(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         if self._client.stats["reconnects"] != self._connection:
             return []
         earliest = max(self._opened, clock.now() - ACK_SHARE * self._wanted.ack_wait_s)
@@ -298,6 +298,6 @@ class JetStreamSource:
         return [one for one in arrivals if one.received >= earliest and one.connection == here]
 
     def _answer(self, arrivals: Sequence[Arrival], word: bytes) -> int:
-        if not arrivals or not self._line.post([arrival.reply for arrival in arrivals], word):
+        if not arrivals or not self._raw.post([arrival.reply for arrival in arrivals], word):
             return 0
         return len(arrivals)

@@ -31,7 +31,7 @@ class RawConnection(Protocol):
         """Return when the broker has read what was posted."""
 
 
-def line(client: Client) -> RawConnection:
+def raw_connection(client: Client) -> RawConnection:
     """Return the fastest line `client` can be."""
     return client if isinstance(client, fast_client.Client) else CompatConnection(client)
 

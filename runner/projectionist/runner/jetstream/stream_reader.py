@@ -17,7 +17,7 @@ from projectionist.runner.jetstream import ack_subject, api
 from projectionist.runner.jetstream.ack_subject import num_pending
 from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamMissing
 from projectionist.runner.jetstream.pull_buffer import Pulls
-from projectionist.runner.jetstream.raw_connection import line
+from projectionist.runner.jetstream.raw_connection import raw_connection
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -64,7 +64,7 @@ async def follow(
 
     It never ends by itself; `aclosing` it.
     """
-    told = ""
+    logged = ""
     while True:
         reader = _Reader(client, stream, filter_subject, first, headers_only=headers_only)
         try:
@@ -72,15 +72,15 @@ async def follow(
             if reader.exhausted:
                 yield []
             async for block in reader.blocks():
-                told = ""
+                logged = ""
                 if block:
                     first = sequence(block[-1]) + 1
                 yield block
         except StreamMissing:
             raise
         except BrokerError as error:
-            if str(error) != told:
-                told = str(error)
+            if str(error) != logged:
+                logged = str(error)
                 log.warning("reading stream %s: %s", stream, error)
             await anyio.sleep(RETRY_S)
         finally:
@@ -162,9 +162,9 @@ class _Reader:
         }
         inbox = client.new_inbox()
         self._inbox = inbox
-        self._line = line(client)
+        self._raw = raw_connection(client)
         next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{self._name}"
-        self._pulls = Pulls(self._line, next_subject, inbox, at_once=AT_ONCE, heartbeat_s=HEARTBEAT_S)
+        self._pulls = Pulls(self._raw, next_subject, inbox, at_once=AT_ONCE, heartbeat_s=HEARTBEAT_S)
         self._stop: Callable[[], Awaitable[None]] | None = None
         self._connection = -1
         self._number = 0
@@ -176,7 +176,7 @@ class _Reader:
         self._connection = self._client.stats["reconnects"]
         created = await api.put_consumer(self._client, self._stream, self._config, action="create")
         self.exhausted = created.num_pending == 0
-        self._stop = await self._line.listen(f"{self._inbox}.*", self._pulls)
+        self._stop = await self._raw.listen(f"{self._inbox}.*", self._pulls)
         self._pulls.start(self._client.max_payload)
 
     async def blocks(self) -> AsyncIterator[list[Arrival]]:

@@ -24,7 +24,7 @@ from projectionist.runner.pipeline.due_work import DueWork
 from projectionist.runner.pipeline.inbox_worker import Drain
 from projectionist.runner.pipeline.loop import Pipeline
 from projectionist.runner.pipeline.read_guard import Reads
-from projectionist.runner.process.end_reason import is_refused, is_told
+from projectionist.runner.process.end_reason import is_explained, is_refused
 from projectionist.runner.process.heartbeat import Heartbeat
 from projectionist.runner.telemetry.batch_log import log_batch, tell_unnamed
 from projectionist.runner.telemetry.batch_metrics import BatchMetrics
@@ -57,7 +57,7 @@ class ConsumerRuntime:
         client: Client,
         access: DatabaseAccess,
         source: JetStreamSource,
-        standing: StreamGuard,
+        stream_guard: StreamGuard,
     ) -> None:
         consumer, limits = context.consumer, settings.batch
         self._measures = BatchMetrics(consumer.definition, limits, context.types, settings.telemetry.sources)
@@ -74,7 +74,7 @@ class ConsumerRuntime:
         def session() -> BatchSession:
             gates, peers = access.gates, access.peers
             return BatchSession(
-                consumer, settings.postgres, model, gates=gates, peers=peers, arrive=standing.arrive
+                consumer, settings.postgres, model, gates=gates, peers=peers, arrive=stream_guard.arrive
             )
 
         def guard(one: BatchSession) -> CrashGuard:
@@ -108,7 +108,7 @@ class ConsumerRuntime:
             self._drain or self._pipeline,
             source,
             settings.run.heartbeat_s,
-            standing,
+            stream_guard,
             self._suspicion,
         )
 
@@ -135,7 +135,7 @@ class ConsumerRuntime:
         except Exception as error:
             if is_refused(error):  # whichever task has met it, also one that has cancelled the pipeline
                 self._pipeline.give_back()
-            clean = is_told(error)
+            clean = is_explained(error)
             if not clean:
                 self._access.broken_off.add(self._consumer.runner)
             raise

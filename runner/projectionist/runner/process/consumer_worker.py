@@ -62,8 +62,8 @@ class ConsumerWorker:
         self._access = access
         self._stopping = anyio.Event()
         self._serving: ConsumerRuntime | None = None
-        self._told = self._told_headers = ""
-        self._standing: StreamGuard | None = None
+        self._logged = self._logged_headers = ""
+        self._guard: StreamGuard | None = None
         self._paused = False
         self.waits: Exception | None = None
         """What it waits for to be mended elsewhere, and looks at again every second."""
@@ -94,7 +94,7 @@ class ConsumerWorker:
         """Return why nothing of this consumer is applied now, unless somebody has paused it."""
         if self._serving is not None or self._paused:
             return None
-        return f"{self.definition.name}: {self._told or 'it has not begun yet'}"
+        return f"{self.definition.name}: {self._logged or 'starting'}"
 
     async def run(self) -> None:
         """Serve until `stop`; raises Superseded where newer code has taken over, and what nobody can wait out."""
@@ -140,13 +140,13 @@ class ConsumerWorker:
             self._serving.stop()
 
     async def pause(self, seconds: float = RETRY_S) -> None:
-        """Wait so long, or until it is told to stop."""
+        """Wait so long, or until it is stopped."""
         with anyio.move_on_after(seconds):
             await self._stopping.wait()
 
     async def _wait(self, reason: str) -> None:
         self.begun = True
-        self._tell(reason)
+        self._log_once(reason)
         announce("worker.waiting")
         await self.pause()
 
@@ -162,16 +162,16 @@ class ConsumerWorker:
             return
         if found["code"] == self.definition.code and await self._access.is_breaker_open(self.definition):
             raise Tripped("see `projectionist status`")
-        if self._standing is None:
-            self._standing = StreamGuard(
+        if self._guard is None:
+            self._guard = StreamGuard(
                 self.definition,
                 found["durable"],
                 self._client,
                 self._access,
                 self._settings.postgres.schema,
             )
-        standing = self._standing
-        source = self._source(found["durable"], standing, durable_mark)
+        guard = self._guard
+        source = self._source(found["durable"], guard, durable_mark)
         try:
             stream = await source.open()
         except DurableNotOurs as error:
@@ -182,11 +182,11 @@ class ConsumerWorker:
             refuse_forgetting(self.definition, policy, stream.config)
             consumer = await self._access.join(self.definition, policy, stream, early=self._early)
             context = BatchContext(consumer, self._tracer(source), self._settings.telemetry.sources)
-            standing.joined(context)
+            guard.joined(context)
             self.begun, began = True, clock.now()
-            await self._tell_start(consumer, stream.state.first_seq)
+            await self._log_start(consumer, stream.state.first_seq)
             self._serving = ConsumerRuntime(
-                context, self._settings, self._client, self._access, source, standing
+                context, self._settings, self._client, self._access, source, guard
             )
             self.waits = None
             if self._stopping.is_set():
@@ -212,13 +212,13 @@ class ConsumerWorker:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(stop, tasks.cancel_scope)
-                self._tell(f"building revision {self.definition.revision} beside the running one")
-                _tell_silent(name, (await builder.run()).silent)
+                self._log_once(f"building revision {self.definition.revision} beside the running one")
+                _log_silent(name, (await builder.run()).silent)
                 tasks.cancel_scope.cancel()
         except* AlreadyBuilding as taken:
             await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
 
-    def _source(self, durable: str, standing: StreamGuard, durable_mark: DurableMark) -> JetStreamSource:
+    def _source(self, durable: str, guard: StreamGuard, durable_mark: DurableMark) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
         return JetStreamSource(
             self._client,
@@ -228,7 +228,7 @@ class ConsumerWorker:
             batch=self._settings.batch.max_rows,
             ack_wait_s=policy.ack_wait_s,
             contiguous=definition.sequence == CONTIGUOUS,
-            judge=standing.check,
+            judge=guard.check,
             durable_mark=durable_mark,
         )
 
@@ -239,30 +239,30 @@ class ConsumerWorker:
         where = Places(broker, server_attributes.database(self._settings.postgres.url))
         return BatchTracer(self.definition, self._settings.telemetry, where)
 
-    async def _tell_start(self, consumer: Consumer, first_seq: int) -> None:
+    async def _log_start(self, consumer: Consumer, first_seq: int) -> None:
         begins = first_seq > 1 and await self._access.has_open_baselines(consumer)
         for note in notes(self.definition, first_seq, begins=begins):
             log.warning("%s: %s", self.definition.name, note)
         for place in self.definition.unfollowed:
             log.info("%s: a change of %s is not noticed as new code", self.definition.name, place)
-        if (told := await self._access.header_disagreement(consumer)) != self._told_headers:
-            self._told_headers = told
-            if told:
-                log.warning("%s: %s. %s", self.definition.name, told, unified(self.definition.name))
+        if (difference := await self._access.header_disagreement(consumer)) != self._logged_headers:
+            self._logged_headers = difference
+            if difference:
+                log.warning("%s: %s. %s", self.definition.name, difference, unified(self.definition.name))
         mark = consumer.control.effects[1]
         silent = f"; the {mark - 1} older ones update rows only" if mark > 1 else ""
         text = f"side effects are made for events from sequence {max(mark, 1)} on{silent}"
-        self._tell(f"generation {consumer.generation}, {text}")
+        self._log_once(f"generation {consumer.generation}, {text}")
         announce("worker.running")
 
-    def _tell(self, text: str) -> None:
+    def _log_once(self, text: str) -> None:
         """Log one line a change, however often it is looked at."""
-        if text != self._told:
-            self._told = text
+        if text != self._logged:
+            self._logged = text
             log.info("%s: %s", self.definition.name, text)
 
 
-def _tell_silent(name: str, silent: Mapping[str, int]) -> None:
+def _log_silent(name: str, silent: Mapping[str, int]) -> None:
     """Log the effects that a build did not make again, since live has made them."""
     if silent:
         slots = ", ".join(f"{n} x {slot}" for slot, n in silent.items())

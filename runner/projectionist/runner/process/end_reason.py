@@ -25,7 +25,7 @@ def is_refused(error: Exception) -> bool:
     return any(isinstance(one, REFUSALS) for one in _leaves(error))
 
 
-def is_told(error: Exception) -> bool:
+def is_explained(error: Exception) -> bool:
     """Return whether work ended for reasons of ours, or an outage, and not in the middle of an event."""
     return all(isinstance(one, ProjectionistError) or is_transient(one) for one in _leaves(error))
 
@@ -34,7 +34,7 @@ def _rank(one: Exception) -> int:
     match one:
         case Superseded():
             return 0
-        case _ if not is_told(one):
+        case _ if not is_explained(one):
             return 1
         case Paused() | Tripped():
             return 2

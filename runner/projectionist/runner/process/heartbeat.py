@@ -55,7 +55,7 @@ class Heartbeat:
         paced: Paced,
         source: Source,
         interval_s: float,
-        standing: StreamGuard,
+        guard: StreamGuard,
         suspicion: RecentCrash,
     ) -> None:
         self._consumer = consumer
@@ -63,7 +63,7 @@ class Heartbeat:
         self._paced = paced
         self._source = source
         self._interval_s = interval_s
-        self._standing = standing
+        self._guard = guard
         self._suspicion = suspicion
         self._rearm = Rearm(consumer, access)
         self._sweeps_at = 0.0
@@ -76,7 +76,7 @@ class Heartbeat:
         self._looks = chore("looking for processes that ended", self._detect_crashed_peers)
         self._rearms = chore("trying again what other code failed on", self._rearm.step)
         self._sweeps = chore("dropping kept generations", self._sweep)
-        self._records = chore("writing down the floor", standing.record, verdicts=(ProjectionistError,))
+        self._records = chore("recording the ack floor", guard.record, verdicts=(ProjectionistError,))
         self._beats = chore("heartbeat", partial(self._beat, "running"), BEATEN)
         self._ends = chore("last heartbeat", partial(self._beat, "stopped"))
         self._each = (

@@ -119,16 +119,16 @@ class _Watch:
             self._give_up()
             if not is_transient(error):
                 raise
-            self._tell(answers=False, why=str(error) or "no answer")
+            self._log_change(answers=False, why=str(error) or "no answer")
         else:
-            self._tell(answers=True)
+            self._log_change(answers=True)
 
     def _give_up(self) -> None:
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
 
-    def _tell(self, *, answers: bool, why: str = "") -> None:
+    def _log_change(self, *, answers: bool, why: str = "") -> None:
         if not answers and self._answers is not False:
             log.warning("PostgreSQL cannot be used, waiting for it: %s", why)
         if answers and self._answers is False:

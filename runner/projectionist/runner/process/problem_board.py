@@ -39,7 +39,7 @@ class ProcessProblem(msgspec.Struct, frozen=True):
     remedy: str
 
 
-def told(consumer: str, state: str, error: Exception, what: str = "") -> ProcessProblem:
+def problem_of(consumer: str, state: str, error: Exception, what: str = "") -> ProcessProblem:
     """Return what is told of this error. Pure."""
     if isinstance(error, ProjectionistError):
         reason, remedy = error.message, error.remedy
@@ -50,7 +50,7 @@ def told(consumer: str, state: str, error: Exception, what: str = "") -> Process
 
 def failing(book: FailureBook) -> list[ProcessProblem]:
     """Return the chores that fail again and again. Pure."""
-    return [told(one.consumer, "failing", one.error, one.what) for one in book.failing()]
+    return [problem_of(one.consumer, "failing", one.error, one.what) for one in book.failing()]
 
 
 class ProblemBoard:
@@ -61,13 +61,13 @@ class ProblemBoard:
     ) -> None:
         self._access = access
         self._look = look
-        self._tell_all = Statements("projectionist.runner", schema)["upsert_process_problems"]
-        self._told: list[ProcessProblem] = []
-        self._anew_at = 0.0
+        self._upsert = Statements("projectionist.runner", schema)["upsert_process_problems"]
+        self._written: list[ProcessProblem] = []
+        self._repeat_at = 0.0
 
     async def run(self) -> None:
         """Look every second; a server that is away says enough by itself."""
-        chore = Chore("telling of setbacks", self.step)
+        chore = Chore("recording problems", self.step)
         try:
             while True:
                 await chore.step()
@@ -80,19 +80,19 @@ class ProblemBoard:
     async def step(self) -> None:
         """Write what has changed, and now and then that nothing has."""
         found = sorted(self._look(), key=lambda one: (one.consumer, one.what))
-        if found != self._told or (found and clock.now() >= self._anew_at):
-            await self._tell(found)
+        if found != self._written or (found and clock.now() >= self._repeat_at):
+            await self._write(found)
 
-    async def _tell(self, found: Sequence[ProcessProblem]) -> None:
+    async def _write(self, found: Sequence[ProcessProblem]) -> None:
         columns = zip(*map(msgspec.structs.astuple, found), strict=True) if found else [()] * 5
         async with self._access.at_once() as connection:
             await connection.execute(
-                self._tell_all,
+                self._upsert,
                 INSTANCE,
                 socket.gethostname(),
                 os.getpid(),
                 VALID_S,
                 *map(list, columns),
             )
-        self._told, self._anew_at = list(found), clock.now() + VALID_S / 2
-        announce("board.told")
+        self._written, self._repeat_at = list(found), clock.now() + VALID_S / 2
+        announce("problems.written")

@@ -20,7 +20,7 @@ from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.database.chores import ChoreFailures, said
 from projectionist.runner.process.end_reason import end_reason
-from projectionist.runner.process.problem_board import told
+from projectionist.runner.process.problem_board import problem_of
 
 if TYPE_CHECKING:
     from projectionist.runner.process.consumer_worker import ConsumerWorker
@@ -82,13 +82,13 @@ class Supervised:
     def setback(self) -> ProcessProblem | None:
         """Return the same for whoever asks the database; what it waits for by itself is no failure."""
         if self.ended is not None:
-            return told(self.name, "ended", self.ended)
+            return problem_of(self.name, "ended", self.ended)
         if self.stuck is None and (self.worker.serving or self.worker.paused):
             return None
         if self.stuck is None and self.worker.waits is not None:
-            return told(self.name, "waits", self.worker.waits)
+            return problem_of(self.name, "waits", self.worker.waits)
         error = self.stuck or self._before
-        return None if error is None else told(self.name, "retried", error)
+        return None if error is None else problem_of(self.name, "retried", error)
 
     async def run(self) -> bool:
         """Serve until told to stop; whether it was. False: it is over for good, or has just failed."""

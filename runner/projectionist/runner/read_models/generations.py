@@ -60,7 +60,7 @@ async def drop(queries: Queries, consumer: int, generation: int) -> None:
             )  # of the caller's transaction
     except asyncpg.LockNotAvailableError:
         raise RebuildError(
-            f"generation {generation} is in use: somebody reads it",
+            f"generation {generation} is in use: a session reads it",
             remedy="Try again; kept generations whose time is over are dropped by themselves",
         ) from None
     announce("generation.dropped")

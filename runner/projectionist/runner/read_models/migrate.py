@@ -210,7 +210,7 @@ class ReadModels:
             await self._tried(d, change)
         except asyncpg.LockNotAvailableError as error:
             raise ReadModelError(
-                f"the tables of {d.name!r} are in use, by batches or by somebody who reads them for long",
+                f"the tables of {d.name!r} are in use, by batches or by a session that reads them for long",
                 remedy="Nothing was changed; wait for that transaction, or end it, and run this again",
             ) from error
         except (asyncpg.SyntaxOrAccessError, asyncpg.InvalidSchemaNameError) as error:

@@ -24,7 +24,7 @@ async def check_own(queries: Queries, public: str, table: str | None) -> None:
     own = await queries.value("is_own_view", public, table)
     if own is False:
         raise DependentViews(
-            f"{public} is not the view that was made over {table or 'a generation'}: somebody has defined it anew",
+            f"{public} is not the view that was made over {table or 'a generation'}: another statement has replaced it",
             remedy="Give that view another name, over this one; or drop it, and it is made again",
         )
 
@@ -36,7 +36,7 @@ async def exchange(
 
     `anew`: it has to be dropped and made again, because PostgreSQL cannot replace it. Raises DependentViews.
     """
-    around = await standing(queries, public, live, fresh, anew=anew)
+    around = await recreatable(queries, public, live, fresh, anew=anew)
     word = "create view" if live is None else "create or replace view"
     try:
         if anew:
@@ -53,7 +53,9 @@ async def exchange(
         ) from error
 
 
-async def standing(queries: Queries, public: str, live: str | None, fresh: str, *, anew: bool) -> list[Row]:
+async def recreatable(
+    queries: Queries, public: str, live: str | None, fresh: str, *, anew: bool
+) -> list[Row]:
     """Return what depends on a view and can be made again; raises DependentViews for what cannot."""
     await check_own(queries, public, live)
     around = [] if live is None else await _around(queries, public, live, fresh, anew=anew)

@@ -14,7 +14,7 @@ from projectionist.projections.tables.table import Table
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.read_models.migrate import KeptTable
 from projectionist.runner.read_models.view_dependents import carry_indexes as make_indexes
-from projectionist.runner.read_models.view_dependents import check_own, exchange, standing
+from projectionist.runner.read_models.view_dependents import check_own, exchange, recreatable
 
 if TYPE_CHECKING:
     from projectionist.runner.database.queries import Queries
@@ -92,7 +92,7 @@ async def drop_tables(queries: Queries, consumer: int, generation: int) -> None:
     except asyncpg.DependentObjectsStillExistError as error:
         raise RebuildError(
             f"generation {generation} cannot be dropped: {error.detail or error}",
-            remedy="Drop what stands on it, and try again: read models are to be read by their views",
+            remedy="Drop what depends on it, and try again: read models are to be read by their views",
         ) from error
 
 
@@ -159,7 +159,7 @@ async def check(queries: Queries, consumer: int, live: int, fresh: int) -> None:
         if anew:
             await refuse_dependents(queries, view)
         behind = None if old is None else old.physical(queries.schema)
-        await standing(queries, view.public, behind, view.physical(queries.schema), anew=anew)
+        await recreatable(queries, view.public, behind, view.physical(queries.schema), anew=anew)
     for view in before.values():
         await _refuse_unfed(queries, view)
 
@@ -175,8 +175,8 @@ async def _refuse_unfed(queries: Queries, view: View) -> None:
     on_it = await dependents(queries, view)
     if on_it:
         raise RebuildError(
-            f"{view.schema}.{view.name} is no longer fed, and {', '.join(on_it)} stands on it",
-            remedy="Drop what stands on it, rebuild, and create it anew over the new name",
+            f"{view.schema}.{view.name} is no longer fed, and {', '.join(on_it)} depends on it",
+            remedy="Drop what depends on it, rebuild, and create it anew over the new name",
         )
 
 
@@ -186,6 +186,6 @@ async def refuse_dependents(queries: Queries, view: View) -> None:
     if on_it:
         reasons = await must_drop(queries, view)
         raise RebuildError(
-            f"{', '.join(reasons)}, and {', '.join(on_it)} stands on {view.schema}.{view.name}",
-            remedy="Drop what stands on it, rebuild, and create it anew over the new columns",
+            f"{', '.join(reasons)}, and {', '.join(on_it)} depends on {view.schema}.{view.name}",
+            remedy="Drop what depends on it, rebuild, and create it anew over the new columns",
         )

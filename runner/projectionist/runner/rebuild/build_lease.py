@@ -33,7 +33,7 @@ TTL_S = 10.0
 RENEWED_S = 2.0
 LOOKED_S = 0.2
 
-Tell = Callable[[Queries, int, int], Awaitable[None]]
+OnRenewal = Callable[[Queries, int, int], Awaitable[None]]
 """Is given the consumer and the epoch of the lease."""
 
 
@@ -53,7 +53,7 @@ async def build_lease(
     definition: Definition,
     consumer: int,
     who: str,
-    tell: Tell | None = None,
+    on_renewal: OnRenewal | None = None,
 ) -> AsyncIterator[Lease]:
     """Hold the right to build; raise AlreadyBuilding while another process uses it.
 
@@ -67,7 +67,7 @@ async def build_lease(
         text = "%s: the build lease is taken over from %s, which has let its lease run out"
         log.warning(text, definition.name, abandoned_by, extra=about)
     announce("build_lease.taken")
-    keeper = _Keeper(postgres, consumer, who, lease, tell)
+    keeper = _Keeper(postgres, consumer, who, lease, on_renewal)
     beside = BackgroundThread(f"build lease of {consumer}", keeper.keep)
     beside.start()
     try:
@@ -102,12 +102,14 @@ async def _acquire(queries: Queries, leases: Leases, name: str) -> tuple[Lease, 
 class _Keeper:
     """Renews a lease over a connection of its own; takes it again where it ran out and no other owner wanted it."""
 
-    def __init__(self, postgres: Postgres, consumer: int, who: str, lease: Lease, tell: Tell | None) -> None:
+    def __init__(
+        self, postgres: Postgres, consumer: int, who: str, lease: Lease, on_renewal: OnRenewal | None
+    ) -> None:
         self._postgres = postgres
         self._consumer = consumer
         self._leases = Leases(postgres.schema, who)
         self._epoch, self._held = lease.epoch, lease
-        self._tell = tell
+        self._on_renewal = on_renewal
 
     async def keep(self, ending: asyncio.Event) -> None:
         """Renew the lease until the end, which lets it go. Raise BuildLost."""
@@ -150,12 +152,12 @@ class _Keeper:
             renewed = await self._leases.acquire(queries.connection, self._held.name, TTL_S)
             # One grant further: nobody has had it in between, who might have gone on with this build, or ended it.
             if renewed is None or renewed.epoch != self._held.epoch + 1:
-                named = "somebody else" if holder is None else holder["owner"]
+                named = "another process" if holder is None else holder["owner"]
                 raise BuildLost(
                     f"{named} took the build lease, which this process had not renewed for {TTL_S:g} s",
-                    remedy="Look at `generations list`; rebuilding again goes on from where it stands",
+                    remedy="Look at `generations list`; rebuilding again goes on from its last checkpoint",
                 )
             announce("build_lease.again")
         self._held = renewed
-        if self._tell is not None:
-            await self._tell(queries, self._consumer, self._epoch)
+        if self._on_renewal is not None:
+            await self._on_renewal(queries, self._consumer, self._epoch)

@@ -138,7 +138,7 @@ async def abort(queries: Queries, build: Build) -> None:
             announce("rebuild.cleared")
     except asyncpg.LockNotAvailableError as error:
         raise InUse(
-            f"generation {build.generation} cannot be removed: somebody uses its tables",
+            f"generation {build.generation} cannot be removed: a session uses its tables",
             remedy="pg_stat_activity names the transaction; the next rebuild, or --abort, goes on from here",
         ) from error
     announce("rebuild.aborted")

@@ -120,7 +120,7 @@ class BulkPhase:
                 announce("rebuild.divided")
                 bulk = await self._begun(decisions)
             else:
-                await self._stand(bulk.judge)
+                await self._write_positions(bulk.judge)
                 await self._flush(rows, 0)
         if build.buckets > 1:
             await self._fold_divided(bulk)
@@ -131,23 +131,23 @@ class BulkPhase:
         build = self._build
         with Spill(build.buckets, build.finished) as spill:
             await bulk.spill(self._definition.subjects.filter, 1, build.bulk_limit, spill)
-            await self._stand(bulk.judge)
+            await self._write_positions(bulk.judge)
             self._progress.begin("folding", build.buckets)
             for bucket in spill.open:
                 rows = await bulk.fold_spilled(spill.read(bucket))
                 await self._flush(rows, bucket)
                 await self._progress.advance(1)
 
-    async def _stand(self, judge: AppliedFilter) -> None:
+    async def _write_positions(self, judge: AppliedFilter) -> None:
         """Write down which aggregates did not get to where live stood; the others stand at their caps."""
         if self._definition.sequence == MONOTONIC:
             return
         queries, build = self._queries, self._build
-        stragglers = sorted((aggregate, version) for aggregate, version, _ in judge.incomplete())
-        if stragglers:
+        incomplete = sorted((aggregate, version) for aggregate, version, _ in judge.incomplete())
+        if incomplete:
             async with queries.connection.transaction():
                 await queries.hold(build)
-                await queries.run("upsert_shadow_positions", build.positions, *zip(*stragglers, strict=True))
+                await queries.run("upsert_shadow_positions", build.positions, *zip(*incomplete, strict=True))
 
     async def _flush(self, rows: Iterable[tuple[Any, ...]], bucket: int) -> None:
         """Write the rows of one bucket, and that they are there, in one transaction."""

@@ -137,7 +137,7 @@ class CatchUp:
         if differs:
             named = ", ".join(f"{r['aggregate']} at v{r['shadow']} and live at v{r['live']}" for r in differs)
             raise NotEqual(
-                f"the shadow stands elsewhere than the live generation: {named}",
+                f"the shadow is at other versions than the live generation: {named}",
                 remedy="Rebuild with --restart, and report this: it must not happen",
             )
 
@@ -190,8 +190,8 @@ class CatchUp:
             async with queries.connection.transaction():
                 await queries.hold(build)
                 await self._shadow.apply(wanted.fold, self.silent)
-                if wanted.stand:
-                    names, versions = zip(*sorted(wanted.stand.items()), strict=True)
+                if wanted.positions:
+                    names, versions = zip(*sorted(wanted.positions.items()), strict=True)
                     await queries.run("upsert_shadow_positions", build.positions, names, versions)
                 if self.unordered:
                     marks = [str(step["seq"]) for step in steps]
@@ -216,7 +216,7 @@ class CatchUp:
 
 class _Window(msgspec.Struct):
     fold: list[Delivery]
-    stand: dict[str, int]
+    positions: dict[str, int]
 
 
 class _Tally:
@@ -241,7 +241,7 @@ class _Tally:
             if seq is not None and not given_up:
                 window.fold.append(deliveries[seq])
             if seq is None or not given_up:
-                window.stand[aggregate] = self._at[aggregate] = version
+                window.positions[aggregate] = self._at[aggregate] = version
         return window
 
     def _alone(self, seq: int, deliveries: dict[int, Delivery], window: _Window) -> None:

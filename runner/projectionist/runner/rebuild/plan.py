@@ -88,7 +88,7 @@ async def plan(
     facts = await queries.row("select_plan_facts", consumer, names)
     assert facts is not None, "it counts"
     rate = await _rate(definition, settings, client, stream)
-    changes, standing = await _changes(queries, definition, consumer, generation)
+    changes, dependent_names = await _changes(queries, definition, consumer, generation)
     found = await queries.open_build(consumer)
     older = [one for one in await generations(queries, consumer) if one.state == "kept"]
     spilled = stream.state.bytes if facts["aggregates"] > ROWS_AT_ONCE else 0
@@ -105,10 +105,10 @@ async def plan(
         held=facts["held"],
         decisions=facts["decisions"],
         changes=changes,
-        dependents=standing,
+        dependents=dependent_names,
         losing=losing,
         open_build="" if found is None else f"generation {found.generation}, {found.phase}, by {found.owner}",
-        refused=_refusal(losing, standing),
+        refused=_refusal(losing, dependent_names),
     )
 
 
@@ -174,12 +174,12 @@ async def losing_aggregates(
     return list(losing)
 
 
-def _refusal(losing: list[str], standing: list[str]) -> str:
+def _refusal(losing: list[str], dependent_names: list[str]) -> str:
     if losing:
         return (
             f"the stream no longer holds the history of {join_first(losing)}; --partial goes on without them"
         )
-    return f"drop first what stands on the view: {', '.join(standing)}" if standing else ""
+    return f"drop first what depends on the view: {', '.join(dependent_names)}" if dependent_names else ""
 
 
 async def _changes(
@@ -189,7 +189,7 @@ async def _changes(
     before, after = await kept(queries, consumer, generation), keeping(definition)
     changes = [f"{name} is no longer fed" for name in before if name not in after]
     changes += [f"{name} is new" for name in after if name not in before]
-    standing: list[str] = []
+    dependent_names: list[str] = []
     for view in views(before, generation):
         name = f"{view.schema}.{view.name}"
         old = {column.name: column.sql_type for column in before[name].columns}
@@ -198,8 +198,8 @@ async def _changes(
         gone += [f"{name}.{c} becomes {new[c]}" for c in old if c in new and new[c] != old[c]]
         changes += [*gone, *(f"{name}.{c} is new" for c in new if c not in old)] if new else []
         if gone and new:
-            standing += await dependents(queries, view)
-    return changes, standing
+            dependent_names += await dependents(queries, view)
+    return changes, dependent_names
 
 
 async def _rate(definition: Definition, settings: Settings, client: Client, stream: StreamInfo) -> float:

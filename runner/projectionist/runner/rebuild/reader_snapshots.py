@@ -56,17 +56,17 @@ class Snapshots:
 
         `meanwhile` catches up: who comes now sees the new rows as they are now.
         """
-        began, told = clock.now(), False
+        began, logged = clock.now(), False
         async with self._queries.connection.transaction():
             await self._queries.hold(self._build)
             if await self._queries.value("record_rows_visible_at", self._build.number, FRESH_S) is not None:
                 self._waited = None
         while old := [*await self._sessions(), *await self._standbys(clock.now() - began)]:
             named = ", ".join(old)
-            if not told:
+            if not logged:
                 self._progress.say(f"waiting for readers from before it had caught up: {named}")
                 announce("rebuild.waiting")
-                told = True
+                logged = True
             if clock.now() > began + WAIT_S:
                 raise SnapshotTimeout(
                     f"readers from before it had caught up are still there: {named}",
@@ -88,7 +88,9 @@ class Snapshots:
         until = clock.now() + MOMENT_S
         while self._there:
             if self._moments >= MOMENTS:
-                self._progress.say("somebody always reads: in a snapshot are the rows of when it was taken")
+                self._progress.say(
+                    "sessions read without a pause: a snapshot shows the rows of when it was taken"
+                )
                 return True
             if clock.now() > until:
                 self._moments += 1

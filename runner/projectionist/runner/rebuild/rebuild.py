@@ -129,7 +129,7 @@ class Rebuild:
         if not (going_back or self._options.partial):
             await check_history(queries, self._client, row, stream, self._definition.handlers)
         mine = (self._settings.postgres, self._definition, row["number"], who)
-        async with build_lease(queries, *mine, self._tell) as lease:
+        async with build_lease(queries, *mine, self._record_progress) as lease:
             row = await registered(queries, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
                 raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
@@ -137,11 +137,11 @@ class Rebuild:
             return await self._build(queries, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
 
-    async def _tell(self, queries: Queries, consumer: int, epoch: int) -> None:
+    async def _record_progress(self, queries: Queries, consumer: int, epoch: int) -> None:
         """Write down how far it has come."""
         at = self._progress
         await queries.run("upsert_build_progress", consumer, epoch, at.phase, at.done, at.total, at.per_s)
-        announce("rebuild.told")
+        announce("rebuild.progress_written")
 
     async def _open(self, queries: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
         """Return the build that was left, if it can go on; a new one otherwise."""
@@ -266,8 +266,8 @@ class Rebuild:
     async def _carry_indexes(self, queries: Queries, build: Build) -> None:
         """Make the indexes that users have made on the live tables, before batches wait."""
         control = await queries.control(build.consumer)
-        async for told in carry_indexes(queries, build.consumer, control["generation"], build.generation):
-            self._progress.say(told)
+        async for text in carry_indexes(queries, build.consumer, control["generation"], build.generation):
+            self._progress.say(text)
 
     async def _comparison(self, queries: Queries, build: Build) -> Comparison:
         control = await queries.control(build.consumer)

@@ -121,7 +121,7 @@ class ArchiveSearch:
             try:
                 self._read(path, text, needle)
             except OSError as error:
-                self._tell("files cannot be read", f"{path}: {error.strerror}")
+                self._note("files cannot be read", f"{path}: {error.strerror}")
             if self._left <= 0 or self._full:
                 self._bounded(len(files) - number)
                 break
@@ -143,17 +143,17 @@ class ArchiveSearch:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self._tell("folders cannot be read", f"{self._folder / kind}: {error.strerror}")
+                self._note("folders cannot be read", f"{self._folder / kind}: {error.strerror}")
                 continue
             found += [path for path in paths if path.suffix == SUFFIX]
             for path in paths:
                 if path.suffix != SUFFIX:
-                    self._tell(f"files are not {SUFFIX} and were not read", f"{path} (unpack it first)")
+                    self._note(f"files are not {SUFFIX} and were not read", f"{path} (unpack it first)")
         return sorted(found, key=lambda path: path.name, reverse=True)
 
     def _read(self, path: Path, text: str, needle: bytes) -> None:
         if not stat.S_ISREG(path.stat().st_mode):
-            self._tell("names are of no files", str(path))
+            self._note("names are of no files", str(path))
             return
         kind = _LINES[path.parent.name]
         for line in self._lines(path, needle):
@@ -162,7 +162,7 @@ class ArchiveSearch:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 row = None
             if row is None or b"\\u0000" in line:
-                self._tell("lines are not what retention writes", str(path))
+                self._note("lines are not what retention writes", str(path))
             elif isinstance(row, InboxLine):
                 if text in (row.id, row.aggregate):
                     self._rows.inbox.setdefault((row.consumer, row.source, row.id), row)
@@ -181,10 +181,10 @@ class ArchiveSearch:
                 if needle in whole:
                     yield from (line for line in whole.split(b"\n") if needle in line)
                 if len(rest) > MOST_LINE:
-                    self._tell("files have a line that is longer than any row, and were not read", str(path))
+                    self._note("files have a line that is longer than any row, and were not read", str(path))
                     return
 
-    def _tell(self, what: str, example: str) -> None:
+    def _note(self, what: str, example: str) -> None:
         self._trouble[what] += 1
         self._examples.setdefault(what, example)
 

@@ -47,7 +47,7 @@ class BackgroundPurger:
         digest = blake2b("\n".join(sorted(consumers)).encode(), digest_size=8).hexdigest()
         self._lease = f"purge {digest}"
         self._purger = Purger(access.lend, settings, consumers, streams(client))
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     async def run(self) -> None:
         """Purge until cancelled. What goes wrong is tried again the next time."""
@@ -57,7 +57,7 @@ class BackgroundPurger:
                 await self.step()
             except ArchiveFailed as error:
                 _count("archive")
-                self._tell(f"retention: {error}", logging.WARNING)
+                self._log_once(f"retention: {error}", logging.WARNING)
                 announce("purge.failed")
             except BrokerError as error:
                 _count("stream")
@@ -83,13 +83,13 @@ class BackgroundPurger:
                 f", {one.consumer}" * bool(one.consumer),
             )
         for held in report.held:
-            self._tell(f"retention: nothing of {held.consumer} goes: {held.why}", logging.INFO)
+            self._log_once(f"retention: nothing of {held.consumer} goes: {held.why}", logging.INFO)
         return report
 
-    def _tell(self, text: str, level: int) -> None:
+    def _log_once(self, text: str, level: int) -> None:
         """Log it once, however often it is so."""
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._logged:
+            self._logged.add(text)
             log.log(level, text, extra=_ABOUT if level >= logging.WARNING else None)
 
 

@@ -144,12 +144,12 @@ class Floors:
         await connection.execute(self._sql["acknowledge_purged_range"], number, self._durable, seq)
 
     async def report(
-        self, connection: Connection, remembered: Remembered, told: Judgement, seq: int, text: str
+        self, connection: Connection, remembered: Remembered, judgement: Judgement, seq: int, text: str
     ) -> None:
         """Open the incident, or open it again."""
         number, incarnation = remembered.number, remembered.incarnation
         await connection.execute(
-            self._sql["open_or_reopen_incident"], number, told.fact, incarnation, seq, text
+            self._sql["open_or_reopen_incident"], number, judgement.fact, incarnation, seq, text
         )
 
     async def _write(

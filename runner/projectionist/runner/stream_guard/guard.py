@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
-_ACKED_ELSEWHERE = "somebody else has acked what was never settled here"
+_ACKED_ELSEWHERE = "another client has acked what was never settled here"
 
 
 class Halted(ProjectionistError):
@@ -138,7 +138,7 @@ class StreamGuard:
             await self._floors.report(connection, remembered, judgement, seq, f"{judgement.text}. {step}")
             if not judgement.halted:
                 await self._floors.pass_over(connection, remembered.number, judgement.gone)
-        announce(f"standing.{judgement.fact}")
+        announce(f"stream_guard.{judgement.fact}")
         if judgement.halted:
             raise Halted(f"stream {self._stream!r}: {judgement.text}", remedy=step)
         log.warning("%s: %s. %s", self._name, judgement.text, step)
@@ -153,15 +153,15 @@ class StreamGuard:
 
     async def _report_missing(self, remembered: Remembered, proof: ProvenFloor) -> None:
         first, last = proof.missing[0], proof.missing[-1]
-        told = (
+        text = (
             f"{len(proof.missing)} messages from {first} to {last} were acked and never settled here; they are read "
-            f"again. Somebody else acks on durable {self._durable}, or this database is older than those acks"
+            f"again. Another client acks on durable {self._durable}, or this database is older than those acks"
         )
         fact = Judgement(fact=IncidentKind.ACKED_ELSEWHERE)
         async with self._access.lend() as connection:
-            await self._floors.report(connection, remembered, fact, first, told)
-        log.warning("%s: %s", self._name, told)
-        announce(f"standing.{IncidentKind.ACKED_ELSEWHERE}")
+            await self._floors.report(connection, remembered, fact, first, text)
+        log.warning("%s: %s", self._name, text)
+        announce(f"stream_guard.{IncidentKind.ACKED_ELSEWHERE}")
 
     # -- mend ----------------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class StreamGuard:
             )
         self._left = await self._read()
         log.warning("%s: goes on from message %d: %s", self._name, seq, judgement.why)
-        announce("standing.moved")
+        announce("stream_guard.moved")
 
     async def _accept(self, durable: Durable) -> None:
         """Accept an older or another database, which lacks nothing."""
@@ -220,7 +220,7 @@ class StreamGuard:
         async with self._access.lend() as connection:
             await self._floors.write(connection, before, now)
         self._left = await self._read()
-        announce("standing.recorded")
+        announce("stream_guard.recorded")
 
     def _is_paid(self, found: Remembered, known: Checkpoint) -> bool:
         """Return whether the process that was so far has written it down; if none is left that could, it is for us."""

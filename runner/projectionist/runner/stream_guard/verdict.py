@@ -156,9 +156,9 @@ def _where(known: Checkpoint, seen: Observation) -> tuple[int | None, str]:
     lowest = min(floor, seen.ack_floor, seen.last_seq)
     if known.durable_created is not None and seen.durable_created != known.durable_created:
         if seen.ack_floor != floor:
-            return floor + 1, "the durable was deleted and made anew"
+            return floor + 1, "the durable was deleted and created again"
     elif seen.deliveries < known.deliveries and seen.ack_floor > floor:
-        return lowest + 1, "the durable was moved by somebody else"
+        return lowest + 1, "the durable was moved by another client"
     elif max(seen.ack_floor, seen.delivered) > seen.last_seq:
         return lowest + 1, "the durable is ahead of its stream, and would deliver nothing"
     return None, ""

@@ -26,16 +26,19 @@ def log_batch(consumer: str, applied: Sequence[BatchResult]) -> None:
         if writes.repeats:
             _few(consumer, "duplicate", "%s: %d duplicates", writes.repeats)
         if writes.parked:
-            _tell_parked(consumer, writes)
+            _log_parked(consumer, writes)
         if writes.unparked:
             _few(consumer, "drained", "%s: %d parked events drained", writes.unparked)
-        if writes.aside:
-            _tell_aside(consumer, writes.aside)
-        for told in writes.incidents:
+        if writes.newly_quarantined:
+            _log_quarantined(consumer, writes.newly_quarantined)
+        for incident in writes.incidents:
             about = facts(
-                consumer=consumer, source=told.source, message_id=told.id, kind=f"incident_{told.kind}"
+                consumer=consumer,
+                source=incident.source,
+                message_id=incident.id,
+                kind=f"incident_{incident.kind}",
             )
-            log.warning("%s: incident %s", consumer, told.kind, extra=about)
+            log.warning("%s: incident %s", consumer, incident.kind, extra=about)
         if suppressed := sum(n for (_, what), n in writes.counts.items() if what.startswith("suppressed_")):
             about = facts(consumer=consumer, count=suppressed, kind="suppressed")
             log.info("%s: %d intents below the effects mark are not made", consumer, suppressed, extra=about)
@@ -47,26 +50,26 @@ def tell_unnamed(consumer: str, deliveries: Sequence[Delivery]) -> None:
     if found:
         text = (
             "%s: event %s (sequence %d) has no id of its producer, so that is what it is known by; others like it are "
-            "counted as `unnamed`, and not told"
+            "counted as `unnamed`, and not logged"
         )
         about = facts(consumer=consumer, count=len(found), message_ids=[found[0].id], kind="unnamed")
         log.warning(text, consumer, found[0].id, found[0].seq, extra=about)
 
 
-def _tell_parked(consumer: str, writes: BatchWrites) -> None:
+def _log_parked(consumer: str, writes: BatchWrites) -> None:
     for cause in dict.fromkeys(parked.cause for parked in writes.parked):
         alike = [parked.delivery for parked in writes.parked if parked.cause is cause]
         if cause != "stored":
             _few(consumer, f"parked_{cause}", f"%s: %d events parked ({cause})", alike)
 
 
-def _tell_aside(consumer: str, aside: Sequence[Quarantined]) -> None:
+def _log_quarantined(consumer: str, quarantined: Sequence[Quarantined]) -> None:
     """Log what is newly in quarantine: no other line says so."""
-    reasons = ", ".join(sorted({one.reason for one in aside}))
-    ids = [one.id for one in aside if one.id is not None][:FIRST]
-    about = facts(consumer=consumer, count=len(aside), message_ids=ids, kind="quarantined")
+    reasons = ", ".join(sorted({one.reason for one in quarantined}))
+    ids = [one.id for one in quarantined if one.id is not None][:FIRST]
+    about = facts(consumer=consumer, count=len(quarantined), message_ids=ids, kind="quarantined")
     text = "%s: %d events go to quarantine (%s), the first at sequence %d"
-    log.warning(text, consumer, len(aside), reasons, aside[0].seq, extra=about)
+    log.warning(text, consumer, len(quarantined), reasons, quarantined[0].seq, extra=about)
 
 
 def _few(consumer: str, kind: str, text: str, deliveries: Sequence[Delivery]) -> None:

@@ -71,24 +71,24 @@ class StateMetrics:
 
     async def look(self, connection: Connection, client: Client | None) -> None:
         """Look once, at the database and, where it can be reached, at the broker."""
-        standing = {one.name: one for one in await consumers(connection, self._schema)}
+        statuses = {one.name: one for one in await consumers(connection, self._schema)}
         waiting = {
             one.name: one
             for one in map(_waiting, await connection.fetch(self._sql["select_state_metrics"], MOST))
         }
         await self._outbox.look(connection)
-        for name in standing if self._names is None else self._names:
+        for name in statuses if self._names is None else self._names:
             _show_thresholds(name, self._settings.policy(name).alerts)
-            one, each = standing.get(name), waiting.get(name)
+            one, each = statuses.get(name), waiting.get(name)
             if one is None or each is None:
                 show(instruments.RUNNERS, name, None, {"": 0})  # nobody has ever run it, nor migrated
                 show(instruments.LAG, name, None, {"": 1})
                 continue
-            _show_standing(one)
+            _show_status(one)
             _show_waiting(each)
             asked = await _ask_broker(client, each)
-            told = one.lag if asked is None else asked
-            show(instruments.LAG, name, None, {"": max(1, each.unread) if told is None else told})
+            lag = one.lag if asked is None else asked
+            show(instruments.LAG, name, None, {"": max(1, each.unread) if lag is None else lag})
 
 
 def _show_thresholds(consumer: str, alerts: Alerts) -> None:
@@ -96,7 +96,7 @@ def _show_thresholds(consumer: str, alerts: Alerts) -> None:
     metrics.show(instruments.POLICY, [*others, *metrics.thresholds(alerts, {names.CONSUMER: consumer})])
 
 
-def _show_standing(one: ConsumerStatus) -> None:
+def _show_status(one: ConsumerStatus) -> None:
     show(instruments.UNACKED, one.name, None, {"": max((r.unacked or 0 for r in one.runners), default=0)})
     show(instruments.RUNNERS, one.name, None, {"": len(one.runners)})
     show(instruments.PAUSED, one.name, None, {"": one.paused})
@@ -163,12 +163,12 @@ def show_build(consumer: str, build: OpenBuild | None) -> None:
     show(instruments.REBUILDING, consumer, names.PHASE, {} if build is None else {build.phase: build.age_s})
     show(instruments.REBUILD_SHARE, consumer, None, {} if build is None else {"": build.share})
     doing = None if build is None else build.doing
-    told: tuple[tuple[Metric, float | None], ...] = (
+    lag: tuple[tuple[Metric, float | None], ...] = (
         (instruments.REBUILD_DONE, None if build is None else build.done),
         (instruments.REBUILD_EXPECTED, None if build is None else build.expected),
         (instruments.REBUILD_RATE, None if build is None else build.per_s),
     )
-    for metric, value in told:
+    for metric, value in lag:
         show(metric, consumer, names.PHASE, {} if not doing or value is None else {doing: value})
 
 

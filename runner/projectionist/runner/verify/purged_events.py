@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class PurgedEvents(msgspec.Struct):
     """The evidence that stands in for inbox rows that were purged."""
 
-    line: int = 0
+    purged_up_to: int = 0
     """Up to this sequence rows may be gone."""
     start: int = 0
     """Where aggregates begin: nothing up to this version was ever applied."""
@@ -30,7 +30,7 @@ class PurgedEvents(msgspec.Struct):
 
     def covers(self, one: Delivery) -> bool:
         """Return whether an event of which the inbox knows nothing is settled, and its row gone."""
-        return one.seq <= self.line
+        return one.seq <= self.purged_up_to
 
     def was_applied(self, one: Delivery) -> bool:
         """Return whether such an event was applied, if it is the first of its version.
@@ -52,13 +52,13 @@ async def forgotten_by_retention(
 
     Without contiguous order rows stay as long as the stream may hold their message.
     """
-    line = await queries.value("select_purged_up_to", consumer.number) or 0
-    aggregates = sorted({one.aggregate or "" for one in unknown if one.seq <= line})
+    purged_up_to = await queries.value("select_purged_up_to", consumer.number) or 0
+    aggregates = sorted({one.aggregate or "" for one in unknown if one.seq <= purged_up_to})
     if not aggregates or consumer.definition.sequence != CONTIGUOUS:
         return PurgedEvents()
     found = await queries.rows("select_positions", consumer.number, aggregates)
     apart = await queries.rows(
-        "select_unapplied_sequences", consumer.number, line, False, consumer.incarnation
+        "select_unapplied_sequences", consumer.number, purged_up_to, False, consumer.incarnation
     )
     versions = {row["aggregate"]: row["version"] for row in found}
-    return PurgedEvents(line, consumer.start, versions, {row["seq"] for row in apart}, decisions)
+    return PurgedEvents(purged_up_to, consumer.start, versions, {row["seq"] for row in apart}, decisions)

@@ -54,7 +54,7 @@ async def recompute(
     lost = (await holes_of(queries, client, consumer, [value])).at(value)
     if lost is not None:
         raise HistoryGone(
-            f"what the row {key} of {definition.name} should be cannot be told: {definition.stream} no longer holds "
+            f"what the row {key} of {definition.name} should be cannot be decided: {definition.stream} no longer holds "
             f"{lost}, which live has applied",
             remedy="Restore the stream; nothing was changed",
         )

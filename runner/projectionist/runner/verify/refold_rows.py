@@ -132,7 +132,7 @@ class ExactFold:
 
     def _refolded(self, key: Any, live: Row | None, folded: Row | None) -> Refolded:
         differs = not same(table_of(self._consumer), live, folded)
-        since = self._since[key].told(live, folded) if differs else None
+        since = self._since[key].first_difference(live, folded) if differs else None
         return Refolded(
             key=key, live=live, folded=folded, events=self._counts[key], differs=differs, since=since
         )

@@ -97,9 +97,9 @@ class Replayer:
                 f"replaying {self._definition.name} is forbidden: what it does is done outside, not in rows",
                 remedy=f'Set replay = "no-effects" or "allow" in [consumers.{self._definition.name}] to permit it',
             )
-        with tracing.whole(names.REPLAY_RANGE, self._definition.name) as told:
+        with tracing.whole(names.REPLAY_RANGE, self._definition.name) as traced:
             result = await self._run(span, act, dry_run=dry_run)
-            told.set_attribute(names.EVENTS_READ, result.events)
+            traced.set_attribute(names.EVENTS_READ, result.events)
             return result
 
     async def _run(self, span: Range, act: Act, *, dry_run: bool) -> Replayed:
@@ -135,12 +135,12 @@ class Replayer:
 
     async def _refuse_forgotten(self, consumer: int, span: Range) -> None:
         """Refuse a range of which retention has removed inbox rows: without order its events would look new."""
-        line = await self._queries.value("select_purged_up_to", consumer) or 0
-        if self._definition.sequence == UNORDERED and span.first <= line:
+        purged_up_to = await self._queries.value("select_purged_up_to", consumer) or 0
+        if self._definition.sequence == UNORDERED and span.first <= purged_up_to:
             raise RebuildError(
-                f"up to sequence {line} retention has removed what {self._definition.name} knew of its events: "
+                f"up to sequence {purged_up_to} retention has removed what {self._definition.name} knew of its events: "
                 "they would be applied once more",
-                remedy=f"Begin at {line + 1}",
+                remedy=f"Begin at {purged_up_to + 1}",
             )
 
     async def _each(

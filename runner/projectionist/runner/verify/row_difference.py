@@ -64,7 +64,7 @@ class FirstDifference:
                 if at not in wrong:
                     self._columns[at] = (self._events, None)
 
-    def told(self, live: Row | None, folded: Row | None) -> str | None:
+    def first_difference(self, live: Row | None, folded: Row | None) -> str | None:
         """Return the first event behind which the live row is another one: as if it had not been applied rightly."""
         if live != self._live:
             return None

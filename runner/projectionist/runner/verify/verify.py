@@ -53,7 +53,7 @@ class RowDrift(msgspec.Struct, frozen=True):
 
 
 class UndecidableRow(msgspec.Struct, frozen=True):
-    """A live row that differs from what is left of its events: whether it is right cannot be told."""
+    """A live row that differs from what is left of its events: whether it is right cannot be decided."""
 
     key: str
     lost: str
@@ -73,9 +73,9 @@ class Verified(msgspec.Struct):
     """Whether the live rows may have been made by other code than this, so that drift is no surprise."""
     unsure: int = 0
     """Rows that differed at first sight and were too many to be looked at again."""
-    untold: int = 0
+    undecidable: int = 0
     """Rows that differ from what is left of their events, some of which are gone from the stream."""
-    untold_rows: list[UndecidableRow] = []
+    undecidable_rows: list[UndecidableRow] = []
     """The first of them."""
 
 
@@ -132,7 +132,7 @@ class Verifier:
         suspects: list[Any] = []
         async for rows in self._folded(consumer):
             suspects += await self._differing(consumer, rows)
-        suspects = await self._told(consumer, suspects) if suspects else []
+        suspects = await self._decidable(consumer, suspects) if suspects else []
         self._progress.begin("looking again", len(suspects))
         for start in range(0, min(len(suspects), MOST), CHUNK):
             await self._exactly(consumer, suspects[start : start + CHUNK])
@@ -194,24 +194,24 @@ class Verifier:
     async def _exactly(self, consumer: Consumer, keys: Sequence[Any]) -> None:
         found = await exactly(self._queries, consumer, self._client, keys)
         differing = {one.key: one for one in found if one.differs}
-        for key in await self._told(consumer, list(differing)) if differing else []:
+        for key in await self._decidable(consumer, list(differing)) if differing else []:
             self.result.drifted += 1
             if len(self.result.drifts) < LISTED:
                 self.result.drifts.append(drift(self._definition, differing[key]))
 
-    async def _told(self, consumer: Consumer, keys: Sequence[Any]) -> list[Any]:
+    async def _decidable(self, consumer: Consumer, keys: Sequence[Any]) -> list[Any]:
         """Return those of these rows, which differ, that can be told: of the others history is lost. After the fold."""
         holes = await holes_of(self._queries, self._client, consumer, keys)
-        told = []
+        decidable = []
         for key in keys:
             lost = holes.at(key)
             if lost is None:
-                told.append(key)
+                decidable.append(key)
                 continue
-            self.result.untold += 1
-            if len(self.result.untold_rows) < LISTED:
-                self.result.untold_rows.append(UndecidableRow(str(key), str(lost)))
-        return told
+            self.result.undecidable += 1
+            if len(self.result.undecidable_rows) < LISTED:
+                self.result.undecidable_rows.append(UndecidableRow(str(key), str(lost)))
+        return decidable
 
     def _table(self, consumer: Consumer) -> tuple[Table, str, str]:
         table = self._definition.table

@@ -82,7 +82,7 @@ select kind, what, col, statement from (
     select 4, 'publication', format('publication %I of %s', b.pubname, $1::text), null, null
     from t join pg_publication_rel m on m.prrelid = t.oid join pg_publication b on b.oid = m.prpubid
     union all
-    select 4, 'reader', format('%s, which stands on %s', pg_describe_object(d.classid, d.objid, 0), $1::text), null, null
+    select 4, 'reader', format('%s, which depends on %s', pg_describe_object(d.classid, d.objid, 0), $1::text), null, null
     from (
         select distinct case when r.oid is null then d.classid else 'pg_class'::regclass end as classid,
             coalesce(r.ev_class, d.objid) as objid

@@ -5,9 +5,9 @@ select c.number, coalesce(
         from {schema}.audit a where a.object = c.name || ': ' || c.name and a.action = 'pause' order by a.number desc limit 1
     ), 'it is paused') end,
     (select 'its breaker is open: ' || b.reason from {schema}.consumer_breakers b where b.consumer = c.number and b.state = 'open'),
-    (select 'nobody runs it: ' || s.reason from {schema}.setbacks s
+    (select 'no process runs it: ' || s.reason from {schema}.setbacks s
         where s.consumer = c.name and s.what = '' and s.until > clock_timestamp() order by s.since desc limit 1),
-    'nobody runs it'
+    'no process runs it'
 ) as reason,
     c.paused or exists (
         select from {schema}.consumer_breakers b where b.consumer = c.number and b.state = 'open'
