@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 
 import msgspec
@@ -21,7 +22,7 @@ from projectionist.projections.compiled.row_keys import echoes, row_key
 from projectionist.projections.handlers import collected
 from projectionist.projections.stream import Stream, resolved
 from projectionist.projections.tables.columns import columns_of
-from projectionist.projections.tables.sql_tables import checked_tables
+from projectionist.projections.tables.sql_tables import check_indexed, checked_tables
 from projectionist.projections.tables.table import Index, Table
 
 _POLICY = tuple(ClassOptions.__dataclass_fields__)
@@ -118,7 +119,7 @@ class SqlProjection:
 
     `tables` maps each table's name (or `schema.table`) to the body of its `create table`. SQL, there and in
     handlers, names them by placeholder only: `insert into {order_totals} …`, so that a rebuild can fill
-    another generation.
+    another generation. `indexes` maps such a name to its indexes.
     """
 
     __slots__ = ()
@@ -135,6 +136,7 @@ class SqlProjection:
         baseline: Baseline = "first",
         revision: int = 1,
         effects: Effects = "now",
+        indexes: Mapping[str, Sequence[Index]] = MappingProxyType({}),
     ) -> None:
         super().__init_subclass__()
         if stream is None and subjects is None:
@@ -142,7 +144,9 @@ class SqlProjection:
         policy = _policy(cls, locals())
         handlers = collected(cls, has_row=False, is_async=True)
         tables = checked_tables(cls.__name__, cls.tables)
-        setattr(cls, ATTRIBUTE, compiled(cls, Kind.SQL, policy, handlers, tables=tables))
+        check_indexed(cls.__name__, tables, indexes)
+        made = compiled(cls, Kind.SQL, policy, handlers, tables=tables, indexes=indexes)
+        setattr(cls, ATTRIBUTE, made)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         _stateless(self, name)

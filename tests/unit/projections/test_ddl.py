@@ -59,7 +59,8 @@ def test_a_generation_is_a_table_of_ours_with_every_default() -> None:
         ")"
     )
     assert ddl.create_indexes(SUMMARY, "projectionist", 3) == [
-        'create index "order_summary__g3_status" on "projectionist"."order_summary__g3" ("status")'
+        'create index "order_summary__g3_status" on "projectionist"."order_summary__g3" ("status")',
+        'comment on index "projectionist"."order_summary__g3_status" is \'projectionist: ("status")\'',
     ]
 
 

@@ -27,6 +27,7 @@ from projectionist.projections import (
     Projection,
     Reactor,
     SqlProjection,
+    Tx,
     absent,
     check_distinct,
     definition,
@@ -570,6 +571,28 @@ def test_a_keyword_that_cannot_work_is_refused(keywords: dict[str, Any], complai
 def test_an_index_without_columns_is_refused() -> None:
     with refused("names no column"):
         Index()
+
+
+@pytest.mark.parametrize(
+    ("index", "complaint"),
+    [
+        (lambda: Index("(lower(a))"), "has an expression and no name"),
+        (lambda: Index("a", unique=True, using="hash"), "which an index using hash cannot be"),
+    ],
+)
+def test_an_index_that_cannot_be_is_refused(index: Callable[[], Index], complaint: str) -> None:
+    with refused(complaint):
+        index()
+
+
+def test_an_index_of_a_table_that_a_sql_projection_does_not_declare_is_refused() -> None:
+    with refused("names no table of it"):
+
+        class Misspelt(SqlProjection, stream="S", subjects="s.*", indexes={"total": [Index("a")]}):
+            tables = {"totals": "a text primary key"}
+
+            @on(Happened)
+            async def happened(self, tx: Tx, event: Happened) -> None: ...
 
 
 def test_two_classes_of_one_name_in_a_module_are_refused_and_a_reload_is_not() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -21,7 +21,7 @@ from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.projections.errors import EventError
 from projectionist.projections.event import Event
 from projectionist.projections.handlers import Handler
-from projectionist.projections.tables.table import Table
+from projectionist.projections.tables.table import Index, Table
 
 Sequencing = Literal["contiguous", "monotonic", "unordered"]
 Baseline = int | Literal["first", "any"]
@@ -72,11 +72,15 @@ class Definition:
     """A Projection's table; None for the other kinds."""
     tables: Mapping[str, str] = field(default_factory=dict)
     """A SqlProjection's tables: declared name to the body of `create table`."""
+    indexes: Mapping[str, Sequence[Index]] = field(default_factory=dict)
+    """A SqlProjection's indexes, by the declared name of their table."""
 
     @cached_property
     def owned(self) -> tuple[Table, ...]:
         """Return its tables; those of a SqlProjection without columns."""
-        return tuple(map(Table, self.tables)) if self.table is None else (self.table,)
+        if self.table is not None:
+            return (self.table,)
+        return tuple(Table(name, indexes=self.indexes.get(name, ())) for name in self.tables)
 
     @property
     def known(self) -> frozenset[str]:
@@ -141,6 +145,7 @@ def compiled(
     *,
     table: Table | None = None,
     tables: Mapping[str, str] | None = None,
+    indexes: Mapping[str, Sequence[Index]] | None = None,
 ) -> Definition:
     """Check the keywords of `cls`, make its Definition, and enter its names. Raises DefinitionError."""
     name = cls.__name__ if policy.name is None else policy.name
@@ -163,6 +168,7 @@ def compiled(
         handlers=dict(handlers),
         table=table,
         tables=dict(tables or {}),
+        indexes=dict(indexes or {}),
     )
     unique_names.enter(cls, _claims(made))
     return made

@@ -12,6 +12,7 @@ import msgspec
 from projectionist.projections.compiled.code_reach import CodeReach
 from projectionist.projections.compiled.source_code import class_node, file_of
 from projectionist.projections.event import schema_of
+from projectionist.projections.tables.ddl import index_mark
 from projectionist.projections.tables.json_columns import outlined
 from projectionist.projections.upcasting import upcasters_of
 
@@ -37,6 +38,7 @@ def outline(definition: Definition) -> dict[str, Any]:
         "types": {kind: schema_of(handler.event) for kind, handler in definition.handlers.items()},
         "table": _table(definition.table) if definition.table else None,
         "tables": dict(definition.tables),
+        "indexes": {} if definition.table else {table.name: _indexes(table) for table in definition.owned},
     }
 
 
@@ -88,8 +90,12 @@ def _table(table: Table) -> dict[str, Any]:
         "name": f"{table.schema}.{table.name}",
         "key": table.key.name if table.key else None,
         "columns": [_column(column) for column in table.columns],
-        "indexes": [[index.name, *index.columns] for index in table.indexes],
+        "indexes": _indexes(table),
     }
+
+
+def _indexes(table: Table) -> list[list[str]]:
+    return [[index.name, index_mark(index)] for index in table.indexes]
 
 
 def _column(column: Column) -> list[Any]:

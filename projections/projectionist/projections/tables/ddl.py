@@ -12,7 +12,7 @@ from projectionist.core.identifiers import quoted
 from projectionist.projections.tables.columns import Column
 from projectionist.projections.tables.json_columns import narrowed, outlined
 from projectionist.projections.tables.sql_tables import resolved
-from projectionist.projections.tables.table import Table
+from projectionist.projections.tables.table import Index, Table
 
 READ_ONLY = "(select) as read_only"
 
@@ -67,18 +67,23 @@ def create_key(table: Table, schema: str, generation: int) -> str:
 
 
 def create_indexes(table: Table, schema: str, generation: int) -> list[str]:
-    """Return `create index` of each declared index: once the generation is filled."""
-    return list(indexes(table, schema, generation).values())
+    """Write the statements that create each declared index, in the transaction that makes or fills the table."""
+    return [text for index in table.indexes for text in create_index(table, index, schema, generation)]
 
 
-def indexes(table: Table, schema: str, generation: int, word: str = "") -> dict[str, str]:
-    """Write the statement that creates each declared index, by the index's bare name; `word` comes after `index`."""
-    target = physical(table, schema, generation)
-    names = [(index, table.index_name(index, generation)) for index in table.indexes]
-    return {
-        name: f"create index {word}{quoted(name)} on {target} ({_listed(index.columns)})"
-        for index, name in names
-    }
+def create_index(table: Table, index: Index, schema: str, generation: int, word: str = "") -> list[str]:
+    """Write the statements that create an index and note how it was declared; `word` comes after `index`."""
+    name, target = quoted(table.index_name(index, generation)), physical(table, schema, generation)
+    kind = "unique index" if index.unique else "index"
+    return [
+        f"create {kind} {word}{name} on {target} {index.declared}",
+        f"comment on index {quoted(schema)}.{name} is {_string(index_mark(index))}",
+    ]
+
+
+def index_mark(index: Index) -> str:
+    """Return the comment that an index bears once it is made: what was declared, which PostgreSQL rewrites."""
+    return f"projectionist: {'unique ' if index.unique else ''}{index.declared}"
 
 
 def create_view(table: Table, schema: str, generation: int, live: Sequence[str] = ()) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from projectionist.core.errors import DefinitionError
-from projectionist.projections.tables.table import Table, split
+from projectionist.projections.tables.table import Index, Table, split
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -73,6 +73,16 @@ def checked_tables(where: str, tables: Mapping[str, str]) -> dict[str, str]:
         except LookupError as error:
             raise DefinitionError(f"{where}.tables[{name!r}]: {error}", remedy="Declare it before") from None
     return {name: body.strip() for name, body in tables.items()}
+
+
+def check_indexed(where: str, tables: Iterable[str], indexes: Mapping[str, Sequence[Index]]) -> None:
+    """Refuse indexes of a table that is not declared, and names that cannot be. Raises DefinitionError."""
+    for name, wanted in indexes.items():
+        if name not in tables:
+            raise DefinitionError(
+                f"{where}: indexes={{{name!r}: …}} names no table of it", remedy=f"Known: {sorted(tables)}"
+            )
+        Table(name, indexes=wanted)
 
 
 def bare_names(tables: Iterable[str]) -> tuple[str, ...]:

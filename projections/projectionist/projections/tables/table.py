@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from projectionist.core.errors import DefinitionError
-from projectionist.core.identifiers import checked
+from projectionist.core.identifiers import checked, quoted
 from projectionist.projections.tables.columns import Column
 
 PUBLIC = "public"
@@ -15,18 +15,41 @@ MOST_GENERATIONS = 9999
 
 
 class Index:
-    """An index on columns of the read model: `Index("customer")`. `name` shortens the derived name."""
+    """An index of the read model: `Index("customer")`, `Index("(lower(email))", name="email", unique=True)`.
 
-    __slots__ = ("columns", "name")
+    What begins with a parenthesis is SQL as `create index` takes it, an expression with or without an operator class;
+    such an index needs a `name`, which otherwise shortens the derived one. `where` makes it partial, `using` names
+    another method than btree. A row that a unique one refuses fails its event, which is parked.
+    """
 
-    def __init__(self, *columns: str, name: str = "") -> None:
-        if not columns:
-            raise DefinitionError("Index() names no column", remedy='Write Index("customer")')
+    __slots__ = ("columns", "name", "unique", "using", "where")
+
+    def __init__(
+        self, *columns: str, name: str = "", unique: bool = False, where: str = "", using: str = "btree"
+    ) -> None:
+        _check_index(columns, name, unique=unique, using=using)
         self.columns = columns
         self.name = name or "_".join(columns)
+        self.unique = unique
+        self.where = where.strip()
+        self.using = using
 
     def __repr__(self) -> str:
-        return f"Index{self.columns!r}"
+        return f"Index({', '.join(map(repr, self.columns))})"
+
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """Return those of its columns that are fields."""
+        return tuple(column for column in self.columns if not column.startswith("("))
+
+    @property
+    def declared(self) -> str:
+        """Return what `create index` says of it but its name: two that are equal here are the same index."""
+        listed = ", ".join(
+            column if column.startswith("(") else quoted(column, what="column") for column in self.columns
+        )
+        method = "" if self.using == "btree" else f"using {quoted(self.using, what='method of an index')} "
+        return f"{method}({listed})" + (f" where {self.where}" if self.where else "")
 
 
 class Table:
@@ -73,6 +96,21 @@ class Table:
         return f"{self.physical(generation)}_pkey"
 
 
+def _check_index(columns: tuple[str, ...], name: str, *, unique: bool, using: str) -> None:
+    if not columns:
+        raise DefinitionError("Index() names no column", remedy='Write Index("customer")')
+    if not name and any(column.startswith("(") for column in columns):
+        raise DefinitionError(
+            f"Index({columns[0]!r}) has an expression and no name",
+            remedy='Write Index("(lower(email))", name="email")',
+        )
+    if unique and using != "btree":
+        raise DefinitionError(
+            f"Index({columns[0]!r}) is unique, which an index using {using} cannot be",
+            remedy="Leave using= or unique= out",
+        )
+
+
 def split(name: str) -> tuple[str, str]:
     """Split `schema.table` into its two names; the schema is `public` where none is given."""
     schema, dot, bare = name.rpartition(".")
@@ -91,7 +129,7 @@ def _check(table: Table) -> None:
     known = {column.name for column in table.columns}
     names = {table.key_name(MOST_GENERATIONS)}
     for index in table.indexes:
-        if known and not known.issuperset(index.columns):
+        if known and not known.issuperset(index.plain):
             raise DefinitionError(
                 f"{index!r} names no column of {table.name}", remedy=f"Known: {sorted(known)}"
             )

@@ -24,6 +24,7 @@ from projectionist.projections.tables import ddl
 from projectionist.projections.tables.ddl import ColumnSpec, NeedsRebuild
 from projectionist.runner.database.barrier import barrier_key, patience
 from projectionist.runner.database.queries import Queries
+from projectionist.runner.read_models.indexes import build, missing
 from projectionist.runner.read_models.rehearsal import rehearse
 from projectionist.runner.read_models.view_dependents import check_own, options, restore
 
@@ -51,8 +52,8 @@ class KeptTable(msgspec.Struct, frozen=True):
     columns: tuple[ColumnSpec, ...] = ()
     body: str = ""
     """Of a SqlProjection's table: what its `create table` said."""
-    indexes: dict[str, tuple[str, ...]] = {}
-    """The columns of each index, by the name the class gives it."""
+    indexes: dict[str, str] = {}
+    """The comment of each index, by the name the class gives it."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -75,6 +76,7 @@ class ReadModels:
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
         self._schema = schema
+        self._queries = Queries(connection, schema)
         self._sql = Statements("projectionist.runner", schema)
 
     async def plan(self, definitions: Iterable[Definition]) -> list[Change]:
@@ -108,7 +110,7 @@ class ReadModels:
             return Change(consumer=d.name, what="create", statements=tuple(created(d, self._schema, 1)))
         if row["revision"] != d.revision:
             return _revised(d, row)
-        indexes = await self._indexes(d, row["generation"])
+        indexes = await missing(self._queries, d, row["generation"])
         if row["shape"] == d.shape and former is None:
             return (
                 Change(consumer=d.name, what="index", indexes=indexes)
@@ -139,26 +141,6 @@ class ReadModels:
             renamed_from=former,
             indexes=indexes,
         )
-
-    async def _indexes(self, d: Definition, generation: int) -> tuple[str, ...]:
-        """Yield what makes the declared indexes that are not there, not as declared, or were not finished."""
-        if d.table is None:
-            return ()
-        found = {
-            row["name"]: row
-            for row in await self._connection.fetch(
-                self._sql["select_indexes"], ddl.physical(d.table, self._schema, generation)
-            )
-        }
-        made: list[str] = []
-        wanted = {d.table.index_name(index, generation): list(index.columns) for index in d.table.indexes}
-        for name, statement in ddl.indexes(d.table, self._schema, generation, "concurrently ").items():
-            there = found.get(name)
-            whole = there is not None and there["valid"] and there["columns"] == wanted[name]
-            if there is not None and not whole:
-                made.append(f"drop index concurrently if exists {quoted(self._schema)}.{quoted(name)}")
-            made += [] if whole else [statement]
-        return tuple(made)
 
     async def _check_retired(self, d: Definition) -> None:
         """Refuse the name of a consumer that was retired: its intent keys would be made once more."""
@@ -198,11 +180,11 @@ class ReadModels:
             announce("migrate.waiting")
             await anyio.sleep(interval(TRIES, tries))
         try:
-            await self._connection.execute("set lock_timeout = 0; set statement_timeout = 0")
-            for text in [text for change in await self.plan([d]) for text in change.indexes]:
-                await self._connection.execute(text)
+            for change in await self.plan([d]):
+                row = await self._queries.row("select_consumer", d.name)
+                assert row is not None, "its change was applied"
+                await build(self._queries, d, row["generation"], change.indexes)
         finally:
-            await self._connection.execute("reset lock_timeout; reset statement_timeout")
             await self._connection.fetchval(self._sql["unlock_index_creation"], lock)
 
     async def _apply_under_lock(self, d: Definition, change: Change) -> None:
@@ -213,10 +195,14 @@ class ReadModels:
                 f"the tables of {d.name!r} are in use, by batches or by a session that reads them for long",
                 remedy="Nothing was changed; wait for that transaction, or end it, and run this again",
             ) from error
-        except (asyncpg.SyntaxOrAccessError, asyncpg.InvalidSchemaNameError) as error:
+        except (
+            asyncpg.SyntaxOrAccessError,
+            asyncpg.InvalidSchemaNameError,
+            asyncpg.FeatureNotSupportedError,
+        ) as error:
             raise ReadModelError(
                 f"PostgreSQL refuses {', '.join(publics(d))} of {d.name!r}: {error}",
-                remedy="Nothing was changed; mend what is in the way, or write another table=",
+                remedy="Nothing was changed; mend what is in the way, or write another table= or Index(…)",
             ) from error
 
     async def _tried(self, d: Definition, change: Change) -> None:
@@ -355,8 +341,9 @@ def created(d: Definition, schema: str, generation: int) -> list[str]:
             _first(ddl.create_view(d.table, schema, generation)),
         ]
     tables = [ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables]
+    indexes = [text for table in d.owned for text in ddl.create_indexes(table, schema, generation)]
     views = [_first(ddl.create_sql_view(name, schema, generation)) for name in d.tables]
-    return [*tables, *marks, *views]
+    return [*tables, *marks, *indexes, *views]
 
 
 def _first(view: str) -> str:
@@ -376,27 +363,31 @@ def evolved(
         if isinstance(changed, NeedsRebuild):
             return changed
         view = ddl.create_view(d.table, schema, generation, [spec.name for spec in old.columns])
-        now = {index.name: index.columns for index in d.table.indexes}
-        gone = [
-            f"drop index if exists {quoted(schema)}.{quoted(f'{d.table.physical(generation)}_{name}')}"
-            for name, of in old.indexes.items()
-            if now.get(name) != of
-        ]
-        return [*changed, *gone, view]
+        return [*changed, *_undeclared(d, schema, generation, kept), view]
     if {name: k.body for name, k in kept.items()} != {name: k.body for name, k in keeping(d).items()}:
         return NeedsRebuild(("the declared tables have changed",))
-    return []
+    return _undeclared(d, schema, generation, kept)
+
+
+def _undeclared(d: Definition, schema: str, generation: int, kept: dict[str, KeptTable]) -> list[str]:
+    """Return the statements that drop the indexes which the class declares no more, or otherwise."""
+    now = keeping(d)
+    return [
+        f"drop index if exists {quoted(schema)}.{quoted(f'{table.physical(generation)}_{name}')}"
+        for table in d.owned
+        for name, mark in kept[table.public].indexes.items()
+        if now[table.public].indexes.get(name) != mark
+    ]
 
 
 def keeping(d: Definition) -> dict[str, KeptTable]:
     """Return what the row of a generation remembers of its tables, by their public names."""
+    marks = {table.public: {i.name: ddl.index_mark(i) for i in table.indexes} for table in d.owned}
     if d.table is not None:
-        return {
-            d.table.public: KeptTable(
-                ddl.specs(d.table), indexes={i.name: i.columns for i in d.table.indexes}
-            )
-        }
-    return {public: KeptTable(body=body) for public, body in zip(publics(d), d.tables.values(), strict=True)}
+        public = d.table.public
+        return {public: KeptTable(ddl.specs(d.table), indexes=marks[public])}
+    bodies = zip(marks.items(), d.tables.values(), strict=True)
+    return {public: KeptTable(body=body, indexes=named) for (public, named), body in bodies}
 
 
 def publics(d: Definition) -> list[str]:

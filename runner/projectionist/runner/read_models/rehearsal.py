@@ -25,7 +25,7 @@ class _Enough(Exception):
 
 
 async def rehearse(connection: Connection, definition: Definition, schema: str) -> None:
-    """Make the tables of two more generations, inside the caller's transaction, and undo it. Raises OnlyOnce."""
+    """Make tables and indexes of two more generations in the caller's transaction, and undo it. Raises OnlyOnce."""
     if not definition.tables:
         return
     try:
@@ -35,6 +35,9 @@ async def rehearse(connection: Connection, definition: Definition, schema: str) 
                     await connection.execute(
                         ddl.create_sql_table(definition.tables, name, schema, generation)
                     )
+                for table in definition.owned:
+                    for statement in ddl.create_indexes(table, schema, generation):
+                        await connection.execute(statement)
             raise _Enough
     except _Enough:
         return

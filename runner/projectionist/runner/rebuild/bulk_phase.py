@@ -14,6 +14,7 @@ from projectionist.runner.database.queries import RebuildError, first_position
 from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
 from projectionist.runner.history.fold_stream import Bulk, Slow
 from projectionist.runner.history.spill_files import Spill
+from projectionist.runner.read_models.indexes import refusals
 from projectionist.runner.rebuild.bulk_phase_sql import SqlBulk
 from projectionist.runner.rebuild.plan import check_met
 
@@ -83,8 +84,9 @@ class BulkPhase:
         self._progress.begin("indexing", 0)
         async with queries.connection.transaction():
             await queries.hold(build)
-            for statement in self._shadow.index():
-                await queries.connection.execute(statement)
+            with refusals(self._definition):
+                for statement in self._shadow.index():
+                    await queries.connection.execute(statement)
             await queries.run("mark_all_moved_dirty", build.consumer, build.positions, self._consumer.start)
             # Now, and not in the swap, where batches wait.
             await queries.run("delete_excluded_sequences", build.number)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
+
 from projectionist.core.states import Cause
 from projectionist.projections.tables import ddl
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import AggregatePlan
 from projectionist.runner.history.handler_failures import HandlersFailed, handler_failure
+from projectionist.runner.read_models.indexes import refusals
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -30,6 +33,8 @@ class Shadow:
         self._schema = schema
         self._consumer = consumer
         self._model = model_for(connection, consumer, schema)
+        table = self.definition.table
+        self._unique = table is not None and any(index.unique for index in table.indexes)
         self.moved: set[Any] | None = None
         """Keys of rows that were written, once they are asked for."""
 
@@ -39,7 +44,13 @@ class Shadow:
         marks = [ddl.mark(table, schema, generation) for table in d.owned]
         if d.table is not None:
             return [ddl.create_table(d.table, schema, generation, keyed=False), *marks]
-        return [*(ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables), *marks]
+        made = [ddl.create_sql_table(d.tables, name, schema, generation) for name in d.tables]
+        # Its handlers look rows up by them, and name them in `on conflict`.
+        return [
+            *made,
+            *marks,
+            *(text for table in d.owned for text in ddl.create_indexes(table, schema, generation)),
+        ]
 
     def index(self) -> list[str]:
         """Return the statements that make keys and indexes, and count what is there for the planner."""
@@ -78,6 +89,39 @@ class Shadow:
         """
         if not deliveries:
             return
+        if not self._unique:
+            await self._apply(deliveries, silent)
+            return
+        try:
+            async with self._connection.transaction():
+                await self._apply(deliveries, silent)
+        except asyncpg.UniqueViolationError:
+            with refusals(self.definition):
+                await self._apply_in_turn(deliveries, silent)
+
+    async def _apply_in_turn(self, deliveries: Sequence[Delivery], silent: Counter[str]) -> None:
+        """Fold one by one, each when nobody else has its unique value any more: it passed from one row to another.
+
+        What live had parked until the value was free stands before what freed it.
+        """
+        while deliveries:
+            left: list[Delivery] = []
+            refused: asyncpg.UniqueViolationError | None = None
+            for delivery in deliveries:
+                if delivery.aggregate is not None and delivery.aggregate in {one.aggregate for one in left}:
+                    left.append(delivery)
+                    continue
+                try:
+                    async with self._connection.transaction():
+                        await self._apply([delivery], silent)
+                except asyncpg.UniqueViolationError as error:
+                    left.append(delivery)
+                    refused = error
+            if refused is not None and len(left) == len(deliveries):
+                raise refused
+            deliveries = left
+
+    async def _apply(self, deliveries: Sequence[Delivery], silent: Counter[str]) -> None:
         folded = await self._model.fold([_one_after_another(deliveries)], None)
         for broken in folded.broken.values():
             failed = broken.failed
