@@ -102,12 +102,12 @@ async def test_processes_work_behind_a_pooler_and_one_that_sleeps_in_a_batch_sto
         tuned(
             live,
             url=url,
-            postgres={"lock_s": 0.5},
-            run={"heartbeat_s": 0.3},
-            policy={"ack_wait_s": 1.0},
+            postgres={"lock_s": 1.0},
+            run={"heartbeat_s": 1.0},
+            policy={"ack_wait_s": 5.0},
             rows=5,
         )
-        env = environment(live, postgres__url=url, run__heartbeat_s="0.3", batch__max_rows="5")
+        env = environment(live, postgres__url=url, run__heartbeat_s="1", batch__max_rows="5")
         async with projectionist("run", APP, env=env, pause_at={"batch.written": 1}) as sleeper:
             await sleeper.heard("batch.written")
             async with live.running(s.Orders, s.Spend, processes=2):

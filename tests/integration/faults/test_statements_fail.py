@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
+import msgspec
 import pytest
 from tests.support import inspection
-from tests.support.boundary_harness import MANY, VICTIM, boundary
+from tests.support.boundary_harness import MANY, RETRIES, VICTIM, boundary
 from tests.support.faults import ANY, Fault
 from tests.support.servers import Servers
 
@@ -62,6 +64,8 @@ HELD = [
 OF_DATA = ["09000", "22021", "23505", "2F000", "38000", "54000", "P0001"]
 """States that speak of what a statement was given."""
 WHILE_S = 1.0
+PATIENT = msgspec.structs.replace(RETRIES, attempts=10_000)
+"""What fails for a while is tried again for longer, however slow the machine is."""
 GRACE_MS = 60_000
 """No version that is not published yet is taken for lost meanwhile, however slow the machine is: that would be told."""
 AT_ONCE = 8
@@ -102,7 +106,8 @@ async def each(some: Iterable[tuple[str, str]], do: Callable[[str, str], Awaitab
 @pytest.mark.parametrize("where", STATEMENTS)
 async def test_what_fails_for_a_while_drains_by_itself_afterwards(servers: Servers, where: str) -> None:
     async def do(state: str, statement: str) -> None:
-        async with boundary(servers, "Orders", "Journal", gap_fetch_delay_ms=GRACE_MS) as one, one.running():
+        policy: dict[str, Any] = {"gap_fetch_delay_ms": GRACE_MS, "retry": PATIENT}
+        async with boundary(servers, "Orders", "Journal", **policy) as one, one.running():
             await one.good(1)
             await one.drained()
             heads = await one.headless()
