@@ -122,6 +122,27 @@ def test_up_and_status_are_one_document(projectionist: Run) -> None:
     assert up["up"] is status["up"] is True
 
 
+APP = """
+from projectionist.projections import Stream
+from projectionist.runner import App
+
+app = App(streams=[Stream("SHOP", "shop.order.{id}", source="shop-api")])
+"""
+
+
+@pytest.mark.asyncio
+async def test_servers_come_up_with_the_streams_of_the_app(project: Path) -> None:
+    (project / "projectionist.toml").write_text('app = "shop_app:app"\n')
+    first = answer(run("dev", "up", "--json", cwd=project))
+    assert [note[:20] for note in first["notes"]] == ["no stream was made: "]  # there is no such module yet
+    (project / "shop_app.py").write_text(APP)
+    assert answer(run("dev", "up", "--json", cwd=project))["notes"] == ["created stream SHOP"]
+    client = await patient(first["nats_url"])
+    found = await client.jetstream().stream_info("SHOP")
+    await client.close()
+    assert found.config.subjects == ["shop.order.*"]
+
+
 def test_nats_syncs_each_message(projectionist: Run, project: Path) -> None:
     answer(projectionist("dev", "up", "--json"))
     assert "sync_interval: always" in (project / ".projectionist" / "nats.conf").read_text()

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from tests.support.servers import Servers
 
 from projectionist.migrations.catalog import released
 from projectionist.ops.cli.output import Exit
+from projectionist.ops.commands import migrate
 from projectionist.ops.main import main
 
 NAMES = [migration.name for migration in released("fresh")]
@@ -169,3 +171,93 @@ def test_plan_and_check_together_are_wrong_usage(said: Said) -> None:
     with pytest.raises(SystemExit) as ended:
         said("--plan", "--check")
     assert ended.value.code == Exit.USAGE
+
+
+STREAMS = """
+from projectionist.projections import Event, Reactor, Stream, on
+from projectionist.runner import App
+
+class Placed(Event, type="order.placed"):
+    customer: str
+
+streams = [Stream("NAME", "NAME.order.{id}", source="shop-api", events=[Placed]OPTIONS)]
+
+class Mailer(Reactor, stream=streams[0], sequence="unordered"):
+    @on(Placed)
+    def placed(self, event: Placed) -> None: ...
+
+app = App(projections=[Mailer], streams=streams)
+"""
+
+
+def test_streams_are_named_planned_made_and_grown(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: Servers, database: str
+) -> None:
+    monkeypatch.setenv("PROJECTIONIST_NATS__URL", servers.nats_url)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    name = f"MIGRATED_{database.rpartition('/')[2]}"
+
+    def deploy(options: str = "") -> None:
+        text = STREAMS.replace("NAME", name).replace("OPTIONS", options)
+        (tmp_path / "stream_app.py").write_text(text)
+        sys.modules.pop("stream_app", None)
+        invalidate_caches()
+
+    deploy()
+    code, text = said("stream_app:app")
+    assert code == Exit.DONE
+    assert f"note: stream {name} is missing: `projectionist migrate --streams` mends that" in text
+    assert (
+        said("stream_app:app", "--check")[0] == Exit.DONE
+    )  # who makes streams by other means asks nothing of us
+    assert said("stream_app:app", "--streams", "--check")[0] == Exit.ATTENTION
+    assert f"-- stream {name}: create" in said("stream_app:app", "--streams", "--plan")[1]
+    assert said("stream_app:app", "--streams", "--check")[0] == Exit.ATTENTION, "a plan changes nothing"
+    code, text = said("stream_app:app", "--streams")
+    assert (code, text.splitlines()[1:]) == (
+        Exit.DONE,
+        [f"done: create stream {name}: takes {name}.order.*"],
+    )
+    code, text = said("stream_app:app", "--streams")
+    assert (code, text.splitlines()[1:]) == (Exit.DONE, [f"Stream {name} is as declared."])
+
+    deploy(', subjects=["NAME.old.>"], duplicate_window_s=300'.replace("NAME", name))
+    assert f"stream {name} is not as declared" in said("stream_app:app")[1]
+    code, text = said("stream_app:app", "--streams", "--json")
+    assert code == Exit.DONE
+    assert json.loads(text)["streams"][0]["config"]["subjects"] == [f"{name}.order.*", f"{name}.old.>"]
+
+    deploy(', subjects=["NAME.old.>"], max_age_s=3600'.replace("NAME", name))
+    code, text = said("stream_app:app", "--streams")
+    assert code == Exit.ATTENTION
+    assert f"stream {name}: max_age_s is without limit and declared as 3600: it is never lowered here" in text
+    assert f"nats stream edit {name} --max-age 3600s" in text
+
+
+def test_a_stream_made_to_forget_warns_of_consumers_that_would_not_start(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: Servers, database: str
+) -> None:
+    monkeypatch.setenv("PROJECTIONIST_NATS__URL", servers.nats_url)
+    (tmp_path / "projectionist.toml").write_text("[consumers.Mailer]\nretention_s = 3600\n")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    name = f"FORGETS_{database.rpartition('/')[2]}"
+    text = STREAMS.replace("NAME", name).replace("OPTIONS", ", max_age_s=86_400")
+    (tmp_path / "stream_app.py").write_text(text)
+    sys.modules.pop("stream_app", None)
+    invalidate_caches()
+    said("stream_app:app")
+    text = said("stream_app:app", "--streams", "--check")[1]
+    assert "an event goes after 86400 s, applied or not" in text
+    assert "Mailer: retention_s = 3600, but the stream keeps a message for 86400 s" in text
+
+
+def test_streams_of_a_broker_that_is_away_are_a_note(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "LOOK_S", 0.1)
+    (tmp_path / "stream_app.py").write_text(STREAMS.replace("NAME", "SHOP").replace("OPTIONS", ""))
+    sys.modules.pop("stream_app", None)
+    invalidate_caches()
+    code, text = said("stream_app:app")
+    assert code == Exit.DONE
+    assert "note: whether the streams are as declared cannot be told" in text

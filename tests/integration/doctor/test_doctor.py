@@ -23,6 +23,7 @@ from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import Examined, examine
 from projectionist.outbox import Intent, Outbox
 from projectionist.outbox.providers import NatsPublish, Smtp
+from projectionist.projections import Stream
 from projectionist.runner import App
 from projectionist.runner.jetstream import api
 
@@ -64,6 +65,27 @@ async def test_where_all_is_well_nothing_needs_attention(live: ConsumerHarness) 
     assert {"postgres: version", "nats: version", "Orders: lag", "Orders: retention"} <= {
         f"{check.about}: {check.name}" for check in found.checks
     }
+
+
+async def test_streams_are_compared_with_what_the_app_declares(live: ConsumerHarness) -> None:
+    name = live.stream.name
+    there = Stream(name, f"{name}.order.{{id}}", source="shop-api")
+    longer = Stream(name, "elsewhere.order.{id}", source="shop-api", duplicate_window_s=60)
+    gone = Stream("NOT_THERE", "nowhere.{id}", source="shop-api")
+    found = await examine(App(streams=[there, gone]), [], live.settings)
+    assert waits(found)["stream NOT_THERE: there"].mend == "projectionist migrate --streams"
+    assert f"stream {name}: declared" in {f"{check.about}: {check.name}" for check in found.checks}
+    assert f"stream {name}: declared" not in waits(found)
+    unlike = [
+        (check.found, check.mend)
+        for check in (await examine(App(streams=[longer]), [], live.settings)).checks
+        if check.name == "declared"
+    ]
+    assert [found for found, _ in unlike] == [
+        "duplicate_window_s is 120 and declared as 60: it is never lowered here",
+        "it is to be: takes elsewhere.order.*",
+    ]
+    assert [mend.startswith(("Declare what", "projectionist migrate")) for _, mend in unlike] == [True, True]
 
 
 async def test_the_questions_of_a_design_are_answered(live: ConsumerHarness) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 TOPIC = Topic.DEVELOP
 HELP = "start, stop or look at a PostgreSQL and a NATS server of this project's own"
 EXAMPLE = """
-projectionist dev up              start both under .projectionist/ and show their URLs
+projectionist dev up              start both under .projectionist/, with the streams of the app in the settings
 projectionist dev up --json       the same, for a program to read
 projectionist dev status          are they up? (exit code 3 if not)
 projectionist dev down            stop them; data stays
@@ -43,13 +44,37 @@ def run(args: argparse.Namespace) -> int:
 
 def _up(servers: Embedded, args: argparse.Namespace) -> int:
     addresses = servers.up()
+    made = _streams(addresses.nats_url)
     if not args.json:
-        for text in addresses.notes:
+        for text in (*addresses.notes, *made):
             note(f"note: {text}")
-    _show(servers.status(), args, addresses.notes)
+    _show(servers.status(), args, [*addresses.notes, *made])
     if not args.json:
         say(styled("Every commit and every message is on disk before it is confirmed.", "dim"))
     return Exit.DONE
+
+
+def _streams(nats_url: str) -> list[str]:
+    """Make the streams that the app of the settings declares; what was done, or why it could not be."""
+    from projectionist.core.errors import ProjectionistError
+    from projectionist.core.settings.settings import settings
+    from projectionist.ops.cli import app_arguments
+    from projectionist.runner.app import App
+    from projectionist.runner.process.migrate_streams import migrate_streams
+
+    try:
+        found = settings()
+        if found.app is None:
+            return []
+        app = app_arguments.load(found.app, App)
+        if app.streams and [url.reveal() for url in found.nats.url] != [nats_url]:
+            return ["no stream was made: the settings name another NATS, which is not that of `dev`"]
+        plans = asyncio.run(migrate_streams(found, app.streams, app.definitions, apply=True))
+    except ProjectionistError as error:
+        return [f"no stream was made: {error}"]
+    except Exception as error:  # noqa: BLE001 of the app's own modules; the servers are up all the same
+        return [f"no stream was made: {found.app} cannot be imported: {error!r}"]
+    return [f"{one.what}d stream {one.stream}" for one in plans if one.what]
 
 
 def _down(servers: Embedded, args: argparse.Namespace) -> int:

@@ -16,12 +16,14 @@ from projectionist.ops.doctor.check import Check, attention, note, well
 from projectionist.runner.jetstream import api, durable
 from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamMissing
 from projectionist.runner.jetstream.durable import DurableSpec
+from projectionist.runner.process.migrate_streams import compared
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Nats, Settings
+    from projectionist.projections import Stream
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.jetstream.api import StreamConfig, StreamInfo
     from projectionist.runner.jetstream.durable_owner import DurableMark
@@ -30,6 +32,7 @@ ABOUT = "nats"
 NANO = 1e9
 FULL = 0.8
 WINDOW_S = 120
+MIGRATE = "projectionist migrate --streams"
 SLOWEST = 3
 """So many times the time that 99 of 100 batches take has to fit into the ack wait."""
 
@@ -71,30 +74,39 @@ async def server(client: Client, settings: Nats) -> list[Check]:
     return checks
 
 
-async def stream(client: Client, name: str) -> tuple[StreamInfo | None, list[Check]]:
-    """Check one stream, for all its consumers."""
+async def stream(client: Client, name: str, declared: Stream | None) -> tuple[StreamInfo | None, list[Check]]:
+    """Check one stream, for all its consumers, and as the app declares it."""
     about = f"stream {name}"
     asked = datetime.now(UTC)
     try:
         found = await api.stream(client, name)
         answer = await api.ask(client, f"STREAM.INFO.{name}", b"", _Answered)
+        unlike = [] if declared is None else await _as_declared(client, about, declared)
     except StreamMissing:
         return None, [
             attention(
                 about,
                 "there",
                 "there is no such stream",
-                f"Create stream {name}, or mend stream= of the class",
+                MIGRATE if declared else f"Create stream {name}, or mend stream= of the class",
             )
         ]
     except BrokerError as error:
         return None, [attention(about, "there", str(error), "Look at the stream's leader: nats stream info")]
-    checks = list(_config(about, found))
+    checks = [*_config(about, found), *unlike]
     if answer.ts is not None:
         answered = datetime.now(UTC)
         skew = (answer.ts - (asked + (answered - asked) / 2)).total_seconds()
         checks.append(database.clock(skew, about))
     return found, checks
+
+
+async def _as_declared(client: Client, about: str, stream: Stream) -> list[Check]:
+    planned, _ = await compared(client, stream)
+    checks = [attention(about, "declared", one.found, one.mend) for one in planned.differences]
+    if planned.what:
+        checks.append(attention(about, "declared", f"it is to be: {', '.join(planned.changes)}", MIGRATE))
+    return checks or [well(about, "declared", "it is as the app declares it")]
 
 
 def _config(about: str, found: StreamInfo) -> Iterator[Check]:

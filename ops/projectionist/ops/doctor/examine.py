@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
     from projectionist.core.postgres.database_identity import Owner
     from projectionist.core.settings.settings import Settings
+    from projectionist.projections import Stream
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.app import App
     from projectionist.runner.jetstream.api import StreamInfo
@@ -50,7 +51,7 @@ async def examine(app: App, definitions: Sequence[Definition], settings: Setting
     """Look at the servers, the streams and these consumers; what does not answer is a finding, not an error."""
     checks: list[Check] = []
     rows, home = await _database(app, definitions, settings, checks)
-    streams = await _broker(definitions, settings, checks, rows, home)
+    streams = await _broker(definitions, app.streams, settings, checks, rows, home)
     for definition in definitions:
         row = None if rows is None else rows.get(definition.name)
         if rows is not None:
@@ -114,6 +115,7 @@ async def _rows(
 
 async def _broker(
     definitions: Sequence[Definition],
+    declared: Sequence[Stream],
     settings: Settings,
     checks: list[Check],
     rows: dict[str, Row] | None,
@@ -127,8 +129,9 @@ async def _broker(
     try:
         checks += await broker_checks.server(client, settings.nats)
         streams = {}
-        for name in sorted({definition.stream for definition in definitions}):
-            stream, found = await broker_checks.stream(client, name)
+        known = {stream.name: stream for stream in declared}
+        for name in sorted({definition.stream for definition in definitions} | known.keys()):
+            stream, found = await broker_checks.stream(client, name, known.get(name))
             checks += found
             if stream is not None:
                 streams[name] = stream

@@ -175,6 +175,10 @@ class _Whole(msgspec.Struct):
     config: dict[str, Any]
 
 
+class _Names(msgspec.Struct):
+    streams: list[str] | None = None
+
+
 class _Refusal(msgspec.Struct):
     code: int = 0
     err_code: int = 0
@@ -196,6 +200,24 @@ _MISSING = {
 async def stream(client: Client, name: str) -> StreamInfo:
     """Return the stream of this name."""
     return await ask(client, f"STREAM.INFO.{name}", b"", StreamInfo)
+
+
+async def put_stream(client: Client, config: dict[str, Any], *, new: bool) -> StreamInfo:
+    """Make a stream, or set its configuration, which is given whole."""
+    action = "CREATE" if new else "UPDATE"
+    return await ask(client, f"STREAM.{action}.{config['name']}", msgspec.json.encode(config), StreamInfo)
+
+
+async def change_stream(client: Client, name: str, changes: dict[str, Any]) -> StreamInfo:
+    """Change these settings of a stream. All others stay as they are."""
+    known = await ask(client, f"STREAM.INFO.{name}", b"", _Whole)
+    return await put_stream(client, known.config | changes, new=False)
+
+
+async def takers(client: Client, subject: str) -> list[str]:
+    """Return the names of streams that take a subject, which may hold wildcards; at most those of one answer."""
+    found = await ask(client, "STREAM.NAMES", msgspec.json.encode({"subject": subject}), _Names)
+    return sorted(found.streams or ())
 
 
 async def consumer(client: Client, stream_name: str, name: str) -> DurableInfo:

@@ -146,7 +146,7 @@ def configuration(wanted: DurableSpec, metadata: Mapping[str, str] | None = None
 
 def check_stream(wanted: DurableSpec, stream: StreamConfig) -> None:
     """Refuse a stream that does not keep what `wanted` has to see."""
-    faults = list(_forgets(stream) if wanted.contiguous else ())
+    faults = list(forgets(stream) if wanted.contiguous else ())
     if stream.retention != "limits":
         faults.insert(0, f"has retention {stream.retention}, which removes what others have acked")
     if faults:
@@ -203,7 +203,8 @@ def check_durable(wanted: DurableSpec, found: DurableInfo) -> None:
         )
 
 
-def _forgets(stream: StreamConfig) -> Sequence[str]:
+def forgets(stream: StreamConfig) -> Sequence[str]:
+    """Return how it loses single events of an aggregate."""
     faults = {
         "keeps a limited number of messages per subject": stream.max_msgs_per_subject > 0,
         "allows rollups": stream.allow_rollup_hdrs,
