@@ -16,7 +16,7 @@ from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.intents.intent import Slotted
 from projectionist.projections import Envelope, Reactor, on
 from projectionist.runner.consumers.intent_slots import SlotRenamed
-from projectionist.runner.read_models.migrate import ReadModelError
+from projectionist.runner.read_models.change_plan import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 

@@ -15,7 +15,7 @@ from tests.support.shop import OrderPaid, Receipt
 from projectionist.outbox import Intent
 from projectionist.outbox.intents.intent import MOST_PLACE, Slotted
 from projectionist.projections import Envelope, Reactor, on
-from projectionist.runner.read_models.migrate import ReadModelError
+from projectionist.runner.read_models.change_plan import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 

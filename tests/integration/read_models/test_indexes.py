@@ -13,8 +13,9 @@ from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPlaced
 
 from projectionist.projections import Index, Projection, SqlProjection, Tx, definition, on
+from projectionist.runner.read_models.change_plan import Change, ReadModelError
 from projectionist.runner.read_models.indexes import IndexRefused
-from projectionist.runner.read_models.migrate import Change, ReadModelError, ReadModels
+from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
 

@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 from projectionist.projections import definition
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.read_models import migrate
-from projectionist.runner.read_models.migrate import ReadModelError
+from projectionist.runner.read_models.change_plan import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 

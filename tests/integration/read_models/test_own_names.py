@@ -11,8 +11,8 @@ from tests.support.shop import OrderPlaced, shop
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
 from projectionist.runner.database.queries import Queries, RebuildError
+from projectionist.runner.read_models.change_plan import ReadModelError
 from projectionist.runner.read_models.generations import drop
-from projectionist.runner.read_models.migrate import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 

@@ -19,8 +19,9 @@ from projectionist.core.operator import Act
 from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner.admin.reset import CannotReset, Resetting
 from projectionist.runner.read_models import migrate
+from projectionist.runner.read_models.change_plan import ReadModelError
 from projectionist.runner.read_models.generations import drop
-from projectionist.runner.read_models.migrate import ReadModelError, ReadModels
+from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
 

@@ -11,7 +11,7 @@ from tests.support.rebuilding import RebuildHarness
 from tests.support.retention import sent
 from tests.support.shop import OrderPaid, OrderPlaced, OrderRow, shop
 
-from projectionist.runner.read_models.migrate import ReadModelError
+from projectionist.runner.read_models.change_plan import ReadModelError
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "replaced")

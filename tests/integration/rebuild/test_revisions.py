@@ -19,7 +19,8 @@ from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.process.consumer_worker import ConsumerWorker
 from projectionist.runner.process.database_access import DatabaseAccess
-from projectionist.runner.read_models.migrate import ReadModelError, ReadModels
+from projectionist.runner.read_models.change_plan import ReadModelError
+from projectionist.runner.read_models.migrate import ReadModels
 
 pytestmark = pytest.mark.asyncio
 

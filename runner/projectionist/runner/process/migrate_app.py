@@ -8,7 +8,9 @@ import msgspec
 
 from projectionist.core.postgres.connections import connect
 from projectionist.migrations import Migration, migrate, optional_indexes, plan
-from projectionist.runner.read_models.migrate import Change, ReadModels, created
+from projectionist.runner.read_models.change_plan import Change
+from projectionist.runner.read_models.migrate import ReadModels
+from projectionist.runner.read_models.table_statements import created
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from projectionist.core.identifiers import quoted
 from projectionist.projections.tables.ddl import marked
 from projectionist.projections.tables.table import Table
 from projectionist.runner.database.queries import RebuildError
-from projectionist.runner.read_models.migrate import KeptTable
+from projectionist.runner.read_models.table_statements import KeptTable
 from projectionist.runner.read_models.view_dependents import carry_indexes as make_indexes
 from projectionist.runner.read_models.view_dependents import check_own, exchange, recreatable
 

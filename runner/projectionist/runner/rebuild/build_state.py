@@ -15,8 +15,9 @@ from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import POSITIONS, Build, InUse, Queries, RebuildError
 from projectionist.runner.read_models.generations import drop_positions
-from projectionist.runner.read_models.migrate import keeping, own
+from projectionist.runner.read_models.migrate import own
 from projectionist.runner.read_models.rehearsal import rehearse
+from projectionist.runner.read_models.table_statements import keeping
 from projectionist.runner.read_models.views import drop_tables, table_names
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from projectionist.runner.history.progress import Logged
 from projectionist.runner.history.unknown_rows import Lost
 from projectionist.runner.jetstream import api
 from projectionist.runner.read_models.generations import generations
-from projectionist.runner.read_models.migrate import keeping
+from projectionist.runner.read_models.table_statements import keeping
 from projectionist.runner.read_models.views import dependents, kept, table_names, views
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 from projectionist.runner.rebuild.catch_up import EventsPurged
