@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.rebuilding import RebuildHarness
-from tests.support.shop import OrderPlaced, shop
+from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core.operator import Act
@@ -136,3 +137,30 @@ async def test_what_was_discarded_stays_so_through_resets_and_later_decisions(
 
     assert [row[0] for row in await live.rows("orders")] == ["o2", "o4"]
     assert await live.value(STATES) == "discarded,discarded"
+
+
+async def test_what_was_discarded_unread_stays_so_and_its_gap_says_who_did_that(
+    live: ConsumerHarness,
+) -> None:
+    """Also when another setting makes it readable, and when the stream is delivered anew."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", None, headers={"x-version": "1"})
+    await live.publish(OrderPaid(1), "o1", None, headers={"x-version": "2"})
+    await live.settle(s.Orders)
+    async with live.quarantine(s.Orders) as verbs:
+        await verbs.discard((1, 1), ACT)
+        await verbs.retry((1, 2), ACT)
+    headers = msgspec.structs.replace(live.policy.headers, version="x-version")
+    policy = msgspec.structs.replace(live.policy, headers=headers)
+    async with live.running(s.Orders, policy=policy):
+        await states(live, "discarded,released")
+        await inspection.reaches("waiting", inspection.head_state, live)
+    told = await live.value("select detail from {s}.incidents where closed is null")
+    assert "sequence 1 from the same subject was discarded before its version was read, by ann at 2" in told
+    assert "never published" not in told
+
+    await read_anew(live)
+    await live.settle(s.Orders, policy=policy)
+    assert await live.rows("orders") == []
+    assert await live.value(STATES) == "discarded,released"

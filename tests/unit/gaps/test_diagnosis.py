@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from projectionist.core.states import Finding, IncidentKind
 from projectionist.runner.gaps.diagnosis import (
+    DiscardRecord,
     MissingVersions,
     OtherSubject,
     QuarantinedNearby,
@@ -120,9 +122,9 @@ def test_one_missing_version_is_told_as_one() -> None:
 
 
 def test_a_few_quarantined_events_of_the_subject_are_listed_and_the_rest_is_counted() -> None:
-    aside = [QuarantinedNearby(n, None if n == 1 else n, "body") for n in range(1, 8)]
+    near = [QuarantinedNearby(n, None if n == 1 else n, "body") for n in range(1, 8)]
 
-    text = explain_gap(LACK, Finding.LOST, evidence(quarantined=aside))
+    text = explain_gap(LACK, Finding.LOST, evidence(quarantined=near))
 
     assert text.endswith(
         ". In quarantine from the same subject, look there first: sequence 1: body, sequence 2 (version 2): body, "
@@ -148,3 +150,42 @@ def test_an_aggregates_id_may_hold_what_a_format_would_read() -> None:
 
 def test_what_waits_for_somebody_has_a_kind_of_incident() -> None:
     assert {IncidentKind(finding) for finding in Finding if finding is not Finding.IN_FLIGHT}
+
+
+DISCARD = DiscardRecord("ann", datetime(2026, 11, 19, 9, 30, tzinfo=UTC), "ticket 7")
+
+
+@pytest.mark.parametrize("given", [{}, {"first_seq": 12}], ids=["lost", "purged"])
+@pytest.mark.parametrize(
+    ("one", "what"),
+    [
+        (QuarantinedNearby(12, 5, "refused", DISCARD), "version 5 was at sequence 12, and discarded"),
+        (
+            QuarantinedNearby(12, None, "version", DISCARD),
+            "not found, but what came at sequence 12 from the same subject was discarded before its version was read",
+        ),
+    ],
+    ids=["read", "unread"],
+)
+def test_a_missing_version_that_somebody_has_discarded_is_said_to_be(
+    given: dict[str, Any], one: QuarantinedNearby, what: str
+) -> None:
+    facts = evidence(quarantined=[QuarantinedNearby(3, 9, "body"), one], **given)
+
+    assert explain_gap(LACK, diagnose(LACK, facts), facts) == (
+        f"order/o1 lacks versions 4 to 5: {what}, by ann at 2026-11-19T09:30:00+00:00: ticket 7. "
+        "Next: have it published anew, or step over them with "
+        "`projectionist parked accept-gap --aggregate order/o1 --versions 4..5 --reason …`. "
+        "In quarantine from the same subject, look there first: sequence 3 (version 9): body"
+    )
+
+
+def test_what_is_in_quarantine_is_told_before_what_was_discarded() -> None:
+    near = [QuarantinedNearby(12, 4, "version", DISCARD), QuarantinedNearby(13, 5, "time")]
+
+    text = explain_gap(LACK, Finding.LOST, evidence(quarantined=near))
+
+    assert "version 5 is in quarantine, at sequence 13: time" in text
+    assert text.endswith(
+        "from the same subject: sequence 12 (version 4), by ann at 2026-11-19T09:30:00+00:00"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from shlex import quote
 
 import msgspec
@@ -50,12 +51,33 @@ class OtherSubject(msgspec.Struct, frozen=True):
     subject: str
 
 
+class DiscardRecord(msgspec.Struct, frozen=True):
+    """Who discarded something out of quarantine, when, and why."""
+
+    actor: str
+    at: datetime
+    reason: str
+
+    @property
+    def shown(self) -> str:
+        """Return who it was, and when, for people."""
+        return f"by {self.actor} at {self.at.isoformat(timespec='seconds')}"
+
+
 class QuarantinedNearby(msgspec.Struct, frozen=True):
     """An event of the aggregate's subject that was put into quarantine."""
 
     seq: int
     version: int | None
     reason: str
+    discard: DiscardRecord | None = None
+    """None where it waits there."""
+
+    @property
+    def shown(self) -> str:
+        """Return where it is, for people."""
+        place = f"sequence {self.seq}{'' if self.version is None else f' (version {self.version})'}"
+        return f"{place}: {self.reason}" if self.discard is None else f"{place}, {self.discard.shown}"
 
 
 class SearchEvidence(msgspec.Struct, frozen=True):
@@ -104,33 +126,45 @@ def explain_gap(lack: MissingVersions, finding: Finding, evidence: SearchEvidenc
     key: str = finding
     if finding is Finding.FILTERED and evidence.elsewhere is not None:
         key = "elsewhere"
-    quarantined = next((one for one in evidence.quarantined if lack.misses(one.version)), None)
-    if finding in _MAY_BE_QUARANTINED and quarantined is not None:
-        key = "quarantined"
+    nearest = _nearest(lack, evidence.quarantined) if finding in _MAY_BE_QUARANTINED else None
+    if nearest is not None:
+        key = (
+            "quarantined" if nearest.discard is None else "unread" if nearest.version is None else "discarded"
+        )
     text = f"{{lack.aggregate}} lacks {{lack.shown}}: {_WHAT[key]}. Next: {_THEN[key]}"
     if finding is not Finding.IN_FLIGHT:
         text += ", or step over them with `{step}`"
     lacking = f"--aggregate {quote(lack.aggregate)} --versions {lack.version + 1}..{lack.until - 1}"
     step = f"projectionist parked accept-gap {lacking} --reason …"
-    filled = text.format(lack=lack, evidence=evidence, quarantined=quarantined, step=step)
+    filled = text.format(lack=lack, evidence=evidence, nearest=nearest, step=step)
     untaken = "" if evidence.is_taken else f". Stream {evidence.stream} takes no such subject now"
-    return filled + untaken + _listed(evidence.quarantined)
+    waiting = [one.shown for one in evidence.quarantined if one.discard is None]
+    discarded = [one.shown for one in evidence.quarantined if one.discard is not None and one is not nearest]
+    return filled + untaken + _listed(_WAITING, waiting) + _listed(_DISCARDED, discarded)
 
 
-def _listed(quarantined: Sequence[QuarantinedNearby]) -> str:
-    if not quarantined:
-        return ""
-    shown = [
-        f"sequence {one.seq}{'' if one.version is None else f' (version {one.version})'}: {one.reason}"
-        for one in quarantined
-    ]
-    return f". In quarantine from the same subject, look there first: {join_first(shown, MOST_LISTED)}"
+def _nearest(lack: MissingVersions, near: Sequence[QuarantinedNearby]) -> QuarantinedNearby | None:
+    """Return what says most of the missing versions: one that waits, one that was discarded, what may be one."""
+    missed = [one for one in near if lack.misses(one.version)]
+    unread = [one for one in near if one.discard is not None and one.version is None]
+    return next((one for one in missed if one.discard is None), next(iter([*missed, *unread]), None))
+
+
+def _listed(where: str, shown: Sequence[str]) -> str:
+    return f". {where}: {join_first(shown, MOST_LISTED)}" if shown else ""
+
+
+_WAITING = "In quarantine from the same subject, look there first"
+_DISCARDED = "Discarded from the same subject"
 
 
 _MAY_BE_QUARANTINED = frozenset({Finding.LOST, Finding.PURGED})
 _WHAT: dict[str, str] = {
-    "quarantined": "version {quarantined.version} is in quarantine, at sequence {quarantined.seq}: "
-    "{quarantined.reason}",
+    "quarantined": "version {nearest.version} is in quarantine, at sequence {nearest.seq}: {nearest.reason}",
+    "discarded": "version {nearest.version} was at sequence {nearest.seq}, and discarded, {nearest.discard.shown}: "
+    "{nearest.discard.reason}",
+    "unread": "not found, but what came at sequence {nearest.seq} from the same subject was discarded before its version "
+    "was read, {nearest.discard.shown}: {nearest.discard.reason}",
     Finding.IN_FLIGHT: "they may still be delivered",
     Finding.PURGED: "purged, it seems: stream {evidence.stream} begins at sequence {evidence.first_seq}, and the event "
     "before them was {lack.seq}",
@@ -144,7 +178,9 @@ _WHAT: dict[str, str] = {
     "{lack.until} at sequence {lack.behind} is not to be believed, or the stream begins in mid-history",
 }
 _THEN: dict[str, str] = {
-    "quarantined": "correct it there (`projectionist quarantine show {quarantined.seq}`), or have it published anew",
+    "quarantined": "correct it there (`projectionist quarantine show {nearest.seq}`), or have it published anew",
+    "discarded": "have it published anew",
+    "unread": "have it published anew",
     Finding.IN_FLIGHT: "nothing has to be done",
     Finding.PURGED: "publish them again with the ids they had",
     Finding.FILTERED: "write {{aggregate}} in the aggregate's place in subjects=",

@@ -29,6 +29,7 @@ from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.gaps import stream_search
 from projectionist.runner.gaps.baseline import Baselines
 from projectionist.runner.gaps.diagnosis import (
+    DiscardRecord,
     MissingVersions,
     QuarantinedNearby,
     SearchEvidence,
@@ -41,6 +42,7 @@ from projectionist.runner.jetstream.api import StreamInfo
 from projectionist.runner.jetstream.message_lookup import Stored
 
 if TYPE_CHECKING:
+    from asyncpg import Record
     from nats.aio.client import Client
 
     from projectionist.runner.batch.consumer import Consumer
@@ -257,8 +259,9 @@ class GapFetcher:
             evidence = msgspec.structs.replace(evidence, elsewhere=other)
         async with self._access.store(self._consumer) as store:
             given = (lack.aggregate, evidence.subject, self._consumer.incarnation, lack.seq)
-            rows = await store.rows("select_quarantined_of_aggregate", *given)
-        evidence = msgspec.structs.replace(evidence, quarantined=[QuarantinedNearby(*row) for row in rows])
+            missed = (lack.version + 1, lack.until - 1)
+            rows = await store.rows("select_quarantined_of_aggregate", *given, *missed)
+        evidence = msgspec.structs.replace(evidence, quarantined=list(map(_nearby, rows)))
         finding = diagnose(lack, evidence)
         late = this.ages[lack.aggregate] < self._consumer.policy.late_s
         if late and may_come(lack, finding, evidence):
@@ -306,3 +309,8 @@ class GapFetcher:
             announce("gap.concluded")
         if len(verdicts) > SHOWN:
             log.warning("%s: %d gaps cannot be filled, see the incidents", self._name, len(verdicts))
+
+
+def _nearby(row: Record) -> QuarantinedNearby:
+    discard = None if row["actor"] is None else DiscardRecord(row["actor"], row["at"], row["why"])
+    return QuarantinedNearby(row["seq"], row["version"], row["reason"], discard)
