@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.servers import SCHEMA, Stream
 from tests.support.shop import OrderPaid, OrderPlaced, shop
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.projections import Projection, on
 from projectionist.runner.stream_guard import ack_audit, checkpoint_store
@@ -256,6 +257,30 @@ async def test_what_has_piled_up_above_a_floor_is_joined_in_short_steps(
         "select count(*) filter (where cardinality(seqs) < 10) <= 5 from {s}.settled_batches"
     )
     assert await live.value(settled) == before
+
+
+async def test_joining_ends_where_a_step_can_join_nothing(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two incarnations lie between each other, and no step takes enough of either to fill a row."""
+    monkeypatch.setattr(checkpoint_store, "MOST_ROWS", 1)
+    monkeypatch.setattr(checkpoint_store, "RUN", 5)
+    monkeypatch.setattr(checkpoint_store, "AT_ONCE", 5)
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.settle(s.Orders)
+    number, durable = (await live.fetch("select number, durable from {s}.consumers"))[0]
+    await live.fetch(
+        "insert into {s}.settled_batches (consumer, incarnation, lowest, highest, seqs)"
+        " values ($1, 1, 1, 3, '{1,3}'), ($1, 2, 2, 4, '{2,4}'), ($1, 1, 11, 13, '{11,13}')",
+        number,
+    )
+    floors = checkpoint_store.Floors(SCHEMA, "Orders", durable, live.stream.name)
+    async with live.connected() as connection, asyncio.timeout(HANG_S):
+        await floors.join_settled(connection, number)
+
+    settled = "select incarnation, array_agg(seq order by seq) from {s}.settled_batches, unnest(seqs) as seq"
+    assert await live.fetch(f"{settled} group by 1 order by 1") == [(1, [1, 3, 11, 13]), (2, [2, 4])]
 
 
 async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: ConsumerHarness) -> None:

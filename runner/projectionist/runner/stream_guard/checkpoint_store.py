@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -119,16 +120,22 @@ class Floors:
         await self.join_settled(connection, number)
 
     async def join_settled(self, connection: Connection, number: int) -> None:
-        """Keep what is settled above a floor that stands in few rows; each step as short as a batch."""
-        more = True
-        while more:
+        """Keep what is settled above a floor that stands in few rows; each step as short as a batch.
+
+        It ends where a step found no fewer small rows than the one before; the next floor tries again.
+        """
+        before = math.inf
+        while True:
             async with connection.transaction():
                 barrier = barrier_key(self._schema, number)
                 await connection.execute(self._sql["lock_consumer_shared"], barrier)
                 await connection.execute(self._sql["lock_checkpoint"], number, self._durable)
                 given = (number, MOST_ROWS, RUN, AT_ONCE)
-                more = await connection.fetchval(self._sql["merge_settled_above_floor"], *given)
+                found = await connection.fetchval(self._sql["merge_settled_above_floor"], *given)
             announce("floor.joined")
+            if not 0 < found < before:
+                return
+            before = found
 
     async def back(self, connection: Connection, number: int, created: datetime) -> None:
         """Begin a new epoch after the durable was moved: its deliveries are counted anew."""

@@ -1,7 +1,7 @@
 -- Joins what has piled up above a floor that stands for long: where more than $2 rows of fewer than $3 messages have come
 -- together, the lowest of those that hold $4 messages together, and the runs between them, become runs of at least $3 messages,
--- and lists of so many of what stands apart; whether there is more to be joined. Its row is locked, which keeps two processes
--- from doing this at once.
+-- and lists of so many of what stands apart; how many small rows there were, or 0 where no more are to be joined. Its row is
+-- locked, which keeps two processes from doing this at once.
 with small as (
     select ctid, lowest, highest, count(*) over () as many,
         sum(coalesce(cardinality(seqs), highest - lowest + 1)) over (order by lowest, ctid) as upto
@@ -47,4 +47,4 @@ with small as (
     union all
     select $1, incarnation, min(seq), max(seq), array_agg(seq order by seq) from apart group by incarnation, list
 )
-select coalesce(bool_or(many > $2 and upto > $4), false) from small
+select coalesce(max(many) filter (where many > $2 and upto > $4), 0) from small
