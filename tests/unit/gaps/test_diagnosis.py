@@ -10,7 +10,7 @@ import pytest
 
 from projectionist.core.states import Finding, IncidentKind
 from projectionist.runner.gaps.diagnosis import (
-    DiscardRecord,
+    DecisionRecord,
     MissingVersions,
     OtherSubject,
     QuarantinedNearby,
@@ -152,7 +152,7 @@ def test_what_waits_for_somebody_has_a_kind_of_incident() -> None:
     assert {IncidentKind(finding) for finding in Finding if finding is not Finding.IN_FLIGHT}
 
 
-DISCARD = DiscardRecord("ann", datetime(2026, 11, 19, 9, 30, tzinfo=UTC), "ticket 7")
+DISCARD = DecisionRecord("ann", datetime(2026, 11, 19, 9, 30, tzinfo=UTC), "ticket 7")
 
 
 @pytest.mark.parametrize("given", [{}, {"first_seq": 12}], ids=["lost", "purged"])

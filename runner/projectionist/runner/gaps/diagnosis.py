@@ -51,7 +51,7 @@ class OtherSubject(msgspec.Struct, frozen=True):
     subject: str
 
 
-class DiscardRecord(msgspec.Struct, frozen=True):
+class DecisionRecord(msgspec.Struct, frozen=True):
     """Who discarded something out of quarantine, when, and why."""
 
     actor: str
@@ -70,7 +70,7 @@ class QuarantinedNearby(msgspec.Struct, frozen=True):
     seq: int
     version: int | None
     reason: str
-    discard: DiscardRecord | None = None
+    discard: DecisionRecord | None = None
     """None where it waits there."""
 
     @property

@@ -29,7 +29,7 @@ from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.gaps import stream_search
 from projectionist.runner.gaps.baseline import Baselines
 from projectionist.runner.gaps.diagnosis import (
-    DiscardRecord,
+    DecisionRecord,
     MissingVersions,
     QuarantinedNearby,
     SearchEvidence,
@@ -312,5 +312,5 @@ class GapFetcher:
 
 
 def _nearby(row: Record) -> QuarantinedNearby:
-    discard = None if row["actor"] is None else DiscardRecord(row["actor"], row["at"], row["why"])
+    discard = None if row["actor"] is None else DecisionRecord(row["actor"], row["at"], row["why"])
     return QuarantinedNearby(row["seq"], row["version"], row["reason"], discard)
