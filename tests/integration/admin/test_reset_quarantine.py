@@ -164,3 +164,22 @@ async def test_what_was_discarded_unread_stays_so_and_its_gap_says_who_did_that(
     await live.settle(s.Orders, policy=policy)
     assert await live.rows("orders") == []
     assert await live.value(STATES) == "discarded,released"
+
+
+async def test_a_rebuild_keeps_what_was_applied_although_it_stands_in_quarantine(
+    live: ConsumerHarness,
+) -> None:
+    """Put there by a process that had it as well, between this one's look and its claim."""
+    orders, rebuild = await refused(live, "unordered"), RebuildHarness(live)
+    await holding(live)
+    async with live.quarantine(orders) as verbs:
+        await verbs.retry((1, 1), ACT)
+    async with live.running(orders):
+        await states(live, "released")
+        await live.settled(orders)
+    before = await live.rows("orders")
+    await live.pool.execute("update projectionist.quarantine set state = 'quarantined'")
+
+    assert (await rebuild.verify(orders)).drifted == 0
+    assert (await rebuild.rebuild(orders)).compared.differences == []
+    assert await live.rows("orders") == before
