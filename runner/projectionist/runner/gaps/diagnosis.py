@@ -74,6 +74,13 @@ class QuarantinedNearby(msgspec.Struct, frozen=True):
     """None where it waits there."""
 
     @property
+    def key(self) -> str:
+        """Return which words say what has become of it."""
+        if self.discard is None:
+            return "quarantined"
+        return "unread" if self.version is None else "discarded"
+
+    @property
     def shown(self) -> str:
         """Return where it is, for people."""
         place = f"sequence {self.seq}{'' if self.version is None else f' (version {self.version})'}"
@@ -128,9 +135,7 @@ def explain_gap(lack: MissingVersions, finding: Finding, evidence: SearchEvidenc
         key = "elsewhere"
     nearest = _nearest(lack, evidence.quarantined) if finding in _MAY_BE_QUARANTINED else None
     if nearest is not None:
-        key = (
-            "quarantined" if nearest.discard is None else "unread" if nearest.version is None else "discarded"
-        )
+        key = nearest.key
     text = f"{{lack.aggregate}} lacks {{lack.shown}}: {_WHAT[key]}. Next: {_THEN[key]}"
     if finding is not Finding.IN_FLIGHT:
         text += ", or step over them with `{step}`"
@@ -163,8 +168,8 @@ _WHAT: dict[str, str] = {
     "quarantined": "version {nearest.version} is in quarantine, at sequence {nearest.seq}: {nearest.reason}",
     "discarded": "version {nearest.version} was at sequence {nearest.seq}, and discarded, {nearest.discard.shown}: "
     "{nearest.discard.reason}",
-    "unread": "not found, but what came at sequence {nearest.seq} from the same subject was discarded before its version "
-    "was read, {nearest.discard.shown}: {nearest.discard.reason}",
+    "unread": "not found, but what came at sequence {nearest.seq} from the same subject was discarded before its "
+    "version was read, {nearest.discard.shown}: {nearest.discard.reason}",
     Finding.IN_FLIGHT: "they may still be delivered",
     Finding.PURGED: "purged, it seems: stream {evidence.stream} begins at sequence {evidence.first_seq}, and the event "
     "before them was {lack.seq}",
