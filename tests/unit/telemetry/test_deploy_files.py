@@ -7,9 +7,12 @@ import re
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+
+from projectionist.core.settings.settings import load
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "ops/deploy"
@@ -72,3 +75,17 @@ def test_services_of_the_compose_file_ask_each_other_by_names_that_are_there() -
             assert set(re.findall(r"\b([\w.]+):\d{4,5}\b", path.read_text("utf-8"))) <= known, path.name
     [provider] = yaml.safe_load((DEPLOY / "grafana-dashboards.yaml").read_text("utf-8"))["providers"]
     assert mounts("grafana")[provider["options"]["path"]] == ROOT / "ops/dashboards"
+
+
+def test_the_observer_of_the_compose_file_has_settings_that_are_taken() -> None:
+    """Its servers are those beside it, and Prometheus scrapes it where it listens."""
+    env = SERVICES["observe"]["environment"]
+    found = load(None, env)
+    assert found.telemetry.exporter == "prometheus"
+    assert found.postgres.url is not None
+    for name in ("POSTGRES", "NATS"):
+        assert urlsplit(env[f"PROJECTIONIST_{name}__URL"]).hostname == name.lower()
+        assert name.lower() in SERVICES["observe"]["depends_on"]
+    jobs = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text("utf-8"))["scrape_configs"]
+    targets = [target for job in jobs for one in job["static_configs"] for target in one["targets"]]
+    assert f"observe:{str(found.telemetry.listen).partition(':')[2]}" in targets
