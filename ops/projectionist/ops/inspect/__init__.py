@@ -1,4 +1,4 @@
-"""Looks at a stream as a whole: the audit of a stream.
+"""Looks at a whole: the audit of a stream, the AsyncAPI document of an app.
 
-It may import runner, projections and core. Read `stream_audit` first.
+It may import runner, projections, outbox and core. Read `stream_audit` first, then `async_api`.
 """
