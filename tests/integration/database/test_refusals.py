@@ -100,11 +100,12 @@ async def test_a_postgresql_without_spare_connections_is_tried_once_a_second_and
                 async with flowing(load):
                     await heard.wait("batch.acked", 10)
                     async with limited(live, url, what):
-                        attempts, begun = gate.attempts, time.monotonic()
                         gate.cut()
                         await heard.wait("postgres.reach.ill")
+                        # What others had begun by then may still arrive.
+                        attempts, begun = gate.attempts, time.monotonic()
                         await silent_for(heard, "batch.acked", 3)
-                        assert gate.attempts - attempts <= time.monotonic() - begun + 2
+                        assert gate.attempts - attempts <= time.monotonic() - begun + 4
                     await heard.wait("postgres.reach.well")
                 await live.settled(s.Orders, s.Spend)
 
@@ -236,7 +237,7 @@ async def test_a_serialization_failure_costs_no_attempt(live: ConsumerHarness) -
         create table tallies_2 partition of tallies for values in (2);
         insert into tallies values (1, 0);
         create function tallies() returns trigger language plpgsql as $$ begin
-            update tallies set n = n + 1;
+            update public.tallies set n = n + 1;
             return new;
         end $$;
         create trigger tallies before insert on {SCHEMA}.inbox for each row execute function tallies();

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 HANGS = """\
     import threading, time, pytest
 
-    pytestmark = pytest.mark.deadline(0.3)
+    pytestmark = pytest.mark.deadline(1)
 
     def hang():
         threading.Event().wait()
@@ -59,8 +59,8 @@ def test_what_hangs_in_any_phase_is_interrupted_and_the_next_test_runs(
     tmp_path: Path, phase: str, tests: str
 ) -> None:
     ended = session(tmp_path, f"{tests}\ndef test_next(): pass")
-    assert f"the {phase} did not end within 0.3 s" in ended.stdout
-    assert f"the {phase} has run for 0.3 s" in ended.stderr
+    assert f"the {phase} did not end within 1 s" in ended.stdout
+    assert f"the {phase} has run for 1 s" in ended.stderr
     assert "1 passed" in ended.stdout
 
 
@@ -71,18 +71,18 @@ def test_a_test_of_many_examples_has_its_time_for_each_of_them(tmp_path: Path) -
         def test_it():
             for _ in range(4):
                 begin_anew()
-                time.sleep(0.15)
+                time.sleep(0.4)
         def test_one_that_hangs():
             begin_anew()
             hang()
     """
     ended = session(tmp_path, many)
     assert "1 failed, 1 passed" in ended.stdout
-    assert "the call did not end within 0.3 s" in ended.stdout
+    assert "the call did not end within 1 s" in ended.stdout
 
 
 def test_what_cannot_be_interrupted_ends_the_process_which_says_where_it_was(tmp_path: Path) -> None:
     ended = session(tmp_path, "def test_it(): hang_on()")
     assert ended.returncode == 1
-    assert "Timeout (0:00:00.9" in ended.stderr
+    assert "Timeout (0:00:03" in ended.stderr
     assert "in hang_on" in ended.stderr
