@@ -590,7 +590,7 @@ COMMENT ON COLUMN projectionist.outbox.first_started IS 'when bytes may have lef
 
 COMMENT ON COLUMN projectionist.outbox.lookup_hint IS 'what the provider noted before the first attempt, for a later lookup';
 
-COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one; null if they are the body';
+COMMENT ON COLUMN projectionist.outbox.wire IS 'the bytes every attempt sends, made at the first one, or when the event was recorded; null if they are the body';
 
 COMMENT ON COLUMN projectionist.outbox.epoch IS 'of the home in which it was last leased: there that doubt is known';
 
@@ -795,6 +795,18 @@ CREATE VIEW projectionist.quarantine_seen AS
      JOIN projectionist.consumers c ON ((c.number = q.consumer)));
 
 COMMENT ON VIEW projectionist.quarantine_seen IS 'Quarantine as operators see it.';
+
+CREATE TABLE projectionist.recorded_aggregates (
+    stream text NOT NULL COLLATE pg_catalog."C",
+    aggregate text NOT NULL COLLATE pg_catalog."C",
+    version bigint NOT NULL,
+    CONSTRAINT recorded_aggregates_version_check CHECK ((version > 0))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE projectionist.recorded_aggregates IS 'One row per aggregate whose events were recorded through the outbox; whoever records one locks it until the commit.';
+
+COMMENT ON COLUMN projectionist.recorded_aggregates.version IS 'of its newest event; set it once for an aggregate whose first events were published in another way';
 
 CREATE TABLE projectionist.relay_owner (
     one boolean DEFAULT true NOT NULL,
@@ -1060,6 +1072,9 @@ ALTER TABLE ONLY projectionist.positions
 
 ALTER TABLE ONLY projectionist.quarantine
     ADD CONSTRAINT quarantine_pkey PRIMARY KEY (consumer, incarnation, seq);
+
+ALTER TABLE ONLY projectionist.recorded_aggregates
+    ADD CONSTRAINT recorded_aggregates_pkey PRIMARY KEY (stream, aggregate);
 
 ALTER TABLE ONLY projectionist.relay_owner
     ADD CONSTRAINT relay_owner_pkey PRIMARY KEY (one);

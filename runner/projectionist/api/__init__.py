@@ -27,6 +27,11 @@ if TYPE_CHECKING:
         Smtp,
         Webhook,
     )
+    from projectionist.outbox.publishing.draft import PublishError
+    from projectionist.outbox.publishing.publisher import NotPublished
+    from projectionist.outbox.recording.outbox_recorder import BlockingOutboxRecorder, OutboxRecorder
+    from projectionist.outbox.recording.recorded import EventReused, Recorded, VersionConflict
+    from projectionist.outbox.recording.stream_recorder import StreamRecorder
     from projectionist.projections import (
         BadValue,
         Delete,
@@ -55,18 +60,22 @@ __all__ = [
     "PROFILES",
     "App",
     "BadValue",
+    "BlockingOutboxRecorder",
     "CannotGoOn",
     "Delete",
     "Envelope",
     "Event",
     "EventError",
+    "EventReused",
     "Http",
     "Index",
     "Intent",
     "IntentReused",
     "NatsPublish",
+    "NotPublished",
     "Outbox",
     "OutboxError",
+    "OutboxRecorder",
     "Outcome",
     "Profile",
     "Projection",
@@ -74,7 +83,9 @@ __all__ = [
     "Provider",
     "ProviderContext",
     "ProviderSettings",
+    "PublishError",
     "Reactor",
+    "Recorded",
     "Refuse",
     "RenderError",
     "Reply",
@@ -88,7 +99,9 @@ __all__ = [
     "Smtp",
     "SqlProjection",
     "Stream",
+    "StreamRecorder",
     "Tx",
+    "VersionConflict",
     "WaitResult",
     "Webhook",
     "absent",
@@ -104,6 +117,11 @@ _NAMES = {
     "outbox": "AGGREGATE Intent IntentReused Outbox OutboxError Slotted intent_key",
     "outbox.providers": "Http NatsPublish Outcome PROFILES Profile Provider ProviderContext ProviderSettings"
     " RenderError Reply Request Secret SecretRef Signal Smtp Webhook",
+    "outbox.publishing.draft": "PublishError",
+    "outbox.publishing.publisher": "NotPublished",
+    "outbox.recording.outbox_recorder": "BlockingOutboxRecorder OutboxRecorder",
+    "outbox.recording.recorded": "EventReused Recorded VersionConflict",
+    "outbox.recording.stream_recorder": "StreamRecorder",
     "projections": "BadValue Delete Envelope Event EventError Index Projection Reactor Refuse Retry SqlProjection"
     " Stream Tx absent on upcast",
     "runner": "App",

@@ -31,6 +31,7 @@ CE_TRACESTATE: Final = "ce-tracestate"
 CONTENT_TYPE: Final = "content-type"
 MESSAGE_ID: Final = "Nats-Msg-Id"
 EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_STREAM: Final = "Nats-Expected-Stream"
 
 MOST_VERSION, MOST_SCHEMA = 2**63 - 1, 2**31 - 1
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import settings as found_settings
+from projectionist.outbox.recording.recorded import Recorded
 from projectionist.projections.compiled.definition import Definition, check_distinct, definition
 from projectionist.projections.event import Event, type_of
 from projectionist.projections.stream import Stream, check_streams
@@ -15,7 +16,15 @@ from projectionist.runner.wait.read_row import read_row
 from projectionist.runner.wait.waiter import Waiter
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from projectionist.core.settings.settings import Settings
+    from projectionist.outbox.recording.outbox_recorder import (
+        AwaitedConnection,
+        BlockingOutboxRecorder,
+        OutboxRecorder,
+    )
+    from projectionist.outbox.recording.stream_recorder import StreamRecorder
     from projectionist.runner.process.running import Running
     from projectionist.runner.wait.outcome import WaitResult
     from projectionist.runner.wait.read_row import P, RowSource
@@ -41,9 +50,13 @@ class App:
     ) -> None:
         """Take the parts; without `settings`, what needs some reads those that the processes read."""
         self.definitions: tuple[Definition, ...] = tuple(definition(cls) for cls in projections)
-        self.providers = dict(providers or {})
         check_distinct(self.definitions)
         self.streams = check_streams(streams)
+        self.providers = dict(providers or {})
+        if self.streams:
+            from projectionist.outbox.providers.recorded_events import with_streams
+
+            self.providers = with_streams(self.providers, [one.name for one in self.streams if one.events])
         self._settings = settings
         self._waiter: Waiter | None = None
 
@@ -87,25 +100,47 @@ class App:
         raised at its end: settings that cannot work, and `CannotGoOn` for a consumer. `running.ready` and
         `running.why` are for readiness probes. A consumer that newer code has taken over ends alone.
         """
-        from projectionist.runner.process.embedding import embedded  # noqa: PLC0415 most of an app is not run
+        from projectionist.runner.process.embedding import embedded
 
-        settings, names = self._settings or found_settings(), [one.name for one in self.definitions]
+        settings, names = self._known_settings(), [one.name for one in self.definitions]
         settings.refuse_strangers(consumers=names, providers=self.providers)
         chosen = self.definitions if consumers is None else tuple(map(self._consumer, consumers))
         providers = self.providers if relay else {}
         async with embedded(chosen, providers, settings, consumers=names, migrate=migrate) as running:
             yield running
 
+    @overload
+    def outbox(  # type: ignore[overload-overlap] # each library's connection is of one kind
+        self, connection: AwaitedConnection
+    ) -> OutboxRecorder: ...
+    @overload
+    def outbox(self, connection: object) -> BlockingOutboxRecorder: ...
+    def outbox(self, connection: object) -> OutboxRecorder | BlockingOutboxRecorder:
+        """Record events in the transaction that is open on a connection of asyncpg, SQLAlchemy, psycopg or Django.
+
+        `await app.outbox(connection).record("order/7", OrderPaid(), expected_version=3)`; without `await` where the
+        connection blocks. The relay publishes them after the commit.
+        """
+        from projectionist.outbox.recording.outbox_recorder import outbox_recorder
+
+        return outbox_recorder(connection, self.stream_of, self._known_settings().postgres.schema)
+
+    def publisher(self) -> AbstractAsyncContextManager[StreamRecorder]:
+        """Record events without a database: `async with app.publisher() as publisher: await publisher.record(…)`."""
+        from projectionist.outbox.recording.stream_recorder import connected_recorder
+
+        return connected_recorder(self._known_settings().nats, self.stream_of)
+
     async def wait_for(
         self,
         consumer: type | str,
-        aggregate: str | None = None,
+        aggregate: str | Recorded | None = None,
         version: int | None = None,
         *,
         ack: PublishReceipt | None = None,
         timeout_s: float = 10,
     ) -> WaitResult:
-        """Return when a consumer has applied a version of an aggregate (`type/id`), or what a publish has stored.
+        """Return when a consumer has applied what `record` returned, a version of an aggregate, or a publish.
 
         Returns at once where it is parked behind something that failed, and says why; after `timeout_s` with how far
         it is. It never raises for time: look at the answer's `outcome`. All who wait in a process share one
@@ -113,11 +148,16 @@ class App:
         """
         name = self._consumer(consumer).name
         waiter = self._shared_waiter()
+        if isinstance(aggregate, Recorded) and version is None and ack is None:
+            return await waiter.recorded(name, aggregate, timeout_s)
         if ack is not None and aggregate is None and version is None:
             return await waiter.sequence(name, ack, timeout_s)
-        if ack is None and aggregate is not None and version is not None:
+        if ack is None and isinstance(aggregate, str) and version is not None:
             return await waiter.version(name, aggregate, version, timeout_s)
-        raise AppError("what to wait for is not clear", remedy="Give aggregate and version, or ack")
+        raise AppError(
+            "what to wait for is not clear",
+            remedy="Give what `record` returned; or aggregate and version; or ack",
+        )
 
     async def read(self, cls: type[P], key: object, *, connection: RowSource | None = None) -> P | None:
         """Return the row of this key as handlers see it; None where there is none. Nothing that is done to it is kept.
@@ -130,8 +170,13 @@ class App:
 
     def _shared_waiter(self) -> Waiter:
         if self._waiter is None:
-            self._waiter = Waiter(self.definitions, self._settings or found_settings())
+            self._waiter = Waiter(self.definitions, self._known_settings())
         return self._waiter
 
     def _consumer(self, consumer: type | str) -> Definition:
         return self.definition(consumer if isinstance(consumer, str) else consumer.__name__)
+
+    def _known_settings(self) -> Settings:
+        if self._settings is None:
+            self._settings = found_settings()
+        return self._settings

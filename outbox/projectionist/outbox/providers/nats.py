@@ -32,6 +32,7 @@ from projectionist.outbox.providers.profiles import NATS
 from projectionist.outbox.providers.reply import Outcome, Reply, clipped
 from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.providers.stream_position import StreamPosition
+from projectionist.outbox.publishing.draft import FrozenPublish
 from projectionist.outbox.publishing.publish_acks import Acks, PublishAck
 from projectionist.outbox.publishing.stored_subject import stored_as
 
@@ -66,13 +67,6 @@ class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
         for what, text in (("source", self.source), ("type", self.type)):
             if unfit := flaw(text, TEXT_BYTES):
                 raise ValueError(f"{what} {unfit}")
-
-
-class FrozenPublish(msgspec.Struct, frozen=True):
-    """The frozen part of a publish, beside the intent's own content."""
-
-    subject: str
-    headers: dict[str, str]
 
 
 class NatsPublish(Provider):
@@ -133,7 +127,7 @@ class NatsPublish(Provider):
         for name, template in self.settings.headers.items():
             headers[name] = _header(name, templates.fill(template, fields))
         headers[names_of.MESSAGE_ID] = request.key
-        headers["Nats-Expected-Stream"] = self._stream
+        headers[names_of.EXPECTED_STREAM] = self._stream
         subject = templates.fill(self.settings.subject, fields, _token)
         if not is_printable(subject, TEXT_BYTES):
             raise RenderError(f"the subject is longer than {TEXT_BYTES} bytes, or cannot be printed")
@@ -261,8 +255,15 @@ class NatsPublish(Provider):
             return await stream.stream_info(name)
         except NotFoundError:
             raise NotReady(
-                f"[providers.{self.name}]: no stream takes the subject {pattern}",
-                remedy="Create the stream, or name it with `stream`",
+                f"[providers.{self.name}]: "
+                + (
+                    f"no stream takes the subject {pattern}"
+                    if pattern
+                    else f"there is no stream {self._stream}"
+                ),
+                remedy="Create the stream, or name it with `stream`"
+                if pattern
+                else "Make the streams of the app: `projectionist migrate --streams`",
             ) from None
         except (nats.errors.Error, TimeoutError) as error:
             raise NotReady(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -30,6 +30,13 @@ class Draft(msgspec.Struct, frozen=True):
     subject: str
     headers: dict[str, str]
     data: bytes
+
+
+class FrozenPublish(msgspec.Struct, frozen=True):
+    """The frozen part of a publish, beside its content, as the outbox keeps it."""
+
+    subject: str
+    headers: dict[str, str]
 
 
 class TypedEvent(Protocol):
@@ -69,33 +76,23 @@ class Producer:
         that have no order. Type and schema come from the event's class. The trace that is going on here goes with it.
         Raises PublishError for an event that consumers would put into quarantine, or could not decode.
         """
-        kind = type or getattr(event, "__event_type__", None)
-        if not kind:
-            raise PublishError(
-                "the event has no type", remedy="Give type=, or an Event class that declares it"
-            )
-        aggregate_type, name = _parted(aggregate)
-        fields: dict[str, str | None] = {
-            "id": _identity(event, kind, id, identity),
-            "source": self._source,
-            "type": kind,
-            "schema": str(schema or getattr(event, "__event_schema__", 1)),
-            "aggregate_type": aggregate_type or None,
-            "aggregate": name,
-            "version": None if version is None else str(version),
-            "time": _written(time or datetime.now(UTC)),
-            "correlation": correlation,
-            "causation": causation,
-        }
-        _check_fields(fields)
-        subject = self._subject(aggregate_type, name)
-        headers = _headers(fields, expected_last_subject_sequence)
-        data = _body(event)
-        if type is None and schema is None:
-            _check_body(event, data)
-        return Draft(subject, headers, data)
+        return draft_event(
+            event,
+            source=self._source,
+            subject_for=self._subject_for,
+            id=_identity(event, _kind(event, type), id, identity),
+            aggregate=aggregate,
+            version=version,
+            type=type,
+            schema=schema,
+            time=time,
+            correlation=correlation,
+            causation=causation,
+            expected_last_subject_sequence=expected_last_subject_sequence,
+        )
 
-    def _subject(self, aggregate_type: str, aggregate: str) -> str:
+    def _subject_for(self, written: str) -> str:
+        aggregate_type, aggregate = _parted(written)
         values = {"{id}": aggregate, "{aggregate}": aggregate, "{type}": aggregate_type}
         words = [
             subject_tokens.encoded(values[word]) if word in values else word
@@ -109,6 +106,54 @@ class Producer:
         subject = ".".join(words)
         _check("subject", subject, TEXT_BYTES)
         return subject
+
+
+def draft_event(
+    event: TypedEvent | msgspec.Struct | dict[str, Any] | bytes,
+    *,
+    source: str,
+    subject_for: Callable[[str], str],
+    id: str,  # noqa: A002 the envelope's word
+    aggregate: str,
+    version: int | None,
+    type: str | None = None,  # noqa: A002 the envelope's word
+    schema: int | None = None,
+    time: datetime | None = None,
+    correlation: str | None = None,
+    causation: str | None = None,
+    expected_last_subject_sequence: int | None = None,
+) -> Draft:
+    """Draft an event, whoever sends it: the one place where an envelope is made. Raises PublishError, as `draft` does.
+
+    `subject_for` returns the subject of an aggregate, which is written `type/id`.
+    """
+    aggregate_type, name = _parted(aggregate)
+    fields: dict[str, str | None] = {
+        "id": _checked_id(id),
+        "source": source,
+        "type": _kind(event, type),
+        "schema": str(schema or getattr(event, "__event_schema__", 1)),
+        "aggregate_type": aggregate_type or None,
+        "aggregate": name,
+        "version": None if version is None else str(version),
+        "time": _written(time or datetime.now(UTC)),
+        "correlation": correlation,
+        "causation": causation,
+    }
+    _check_fields(fields)
+    subject = subject_for(aggregate)
+    headers = _headers(fields, expected_last_subject_sequence)
+    data = _body(event)
+    if type is None and schema is None:
+        _check_body(event, data)
+    return Draft(subject, headers, data)
+
+
+def _kind(event: object, type: str | None) -> str:  # noqa: A002 the envelope's word
+    kind = type or getattr(event, "__event_type__", None)
+    if not kind:
+        raise PublishError("the event has no type", remedy="Give type=, or an Event class that declares it")
+    return str(kind)
 
 
 def _parted(aggregate: str) -> tuple[str, str]:
@@ -153,12 +198,16 @@ def _identity(event: object, kind: str, id: str | None, identity: str | tuple[st
             remedy="Give the id the business knows, or the fields that make it: identity=('shop', 'order_id')",
         )
     if id is not None:
-        if not id:
-            raise PublishError("the id is empty")
-        _check("id", id, ID_BYTES)
         return id
     names = (identity,) if isinstance(identity, str) else identity or ()
     return business_key(kind, *(_part(event, name) for name in names))
+
+
+def _checked_id(id: str) -> str:  # noqa: A002 the envelope's word
+    if not id:
+        raise PublishError("the id is empty")
+    _check("id", id, ID_BYTES)
+    return id
 
 
 def _part(event: object, name: str) -> Part:

@@ -57,7 +57,7 @@ class LeasedIntent(msgspec.Struct):
     at: float
     """The time of the lease, on `clock.now()`."""
     rendered: bool
-    """`request.wire` was frozen at the first attempt. If not, it is made now, and frozen with `lookup_hint`."""
+    """`request.wire` was frozen at the first attempt, or when it was recorded. If not, it is made now."""
     circuit: Circuit
     request: Request
     lookup_hint: str | None = None
@@ -74,10 +74,11 @@ class LeasedIntent(msgspec.Struct):
         return None if self.since_first_s is None else self.since_first_s + clock.now() - self.at
 
     def to_freeze(self) -> tuple[bytes | None, bytes, str | None]:
-        """Return wire bytes (None: they are the body), their hash and the hint; of no use where they are stored."""
+        """Return wire bytes (None: they are the body), their hash and the hint; the bytes are of no use where they are
+        stored."""
         wire = self.request.wire
         if self.rendered:
-            return None, b"", None
+            return None, b"", self.lookup_hint
         return None if wire == self.request.body else wire, body_hash(wire), self.lookup_hint
 
 

@@ -242,7 +242,7 @@ class Sender:
                     continue
                 each.request = msgspec.structs.replace(each.request, wire=wire)
             prepared.append(each)
-        fresh = [each for each in prepared if not each.rendered]
+        fresh = [each for each in prepared if each.since_first_s is None]
         hints = await lookup_hints(self._provider, [each.request for each in fresh])
         for each, hint in zip(fresh, hints, strict=True):
             each.lookup_hint = hint

@@ -21,6 +21,7 @@ from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
+from projectionist.outbox.relay.notify import channel
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
 from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Unreadable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
+    from projectionist.outbox.recording.recorded import Recorded
     from projectionist.projections.compiled.definition import Definition
 
     _Find = Callable[[], Awaitable[AwaitedEvent | WaitResult | None]]
@@ -78,7 +80,9 @@ class Waiter:
     def __init__(self, definitions: Iterable[Definition], settings: Settings) -> None:
         self._definitions = {one.name: one for one in definitions}
         self._settings = settings
-        self._sql = Statements("projectionist.runner", settings.postgres.schema)
+        schema = settings.postgres.schema
+        self._sql = Statements("projectionist.runner", schema)
+        self._wake = Statements("projectionist.outbox", schema)["notify_relays"]
         self._numbers = count(1)
         self._waiting: dict[int, tuple[AwaitedEvent, asyncio.Future[WaitResult]]] = {}
         self._known: dict[str, int] = {}
@@ -121,13 +125,34 @@ class Waiter:
 
         return await self._within(timeout_s, find)
 
+    async def recorded(self, name: str, recorded: Recorded, timeout_s: float) -> WaitResult:
+        """Wait until consumer `name` has applied the last event that a call of `record` has returned."""
+        definition, sequence = self._definitions[name], recorded.sequence
+        if (elsewhere := _elsewhere(definition, recorded.stream)) is not None:
+            return elsewhere
+        if sequence is not None:
+            return await self._within(timeout_s, lambda: self._read(definition, sequence))
+        ordered = definition.sequence != "unordered"
+
+        async def find() -> AwaitedEvent:
+            number = await self._number(name)
+            # Who waits has committed: a relay need not find it by polling.
+            await self._fetch(self._wake, channel(self._settings.postgres.schema))
+            return AwaitedEvent(
+                consumer=number,
+                aggregate=recorded.aggregate if ordered else None,
+                version=recorded.version if ordered else None,
+                source=recorded.source,
+                id=recorded.id,
+            )
+
+        return await self._within(timeout_s, find)
+
     async def sequence(self, name: str, ack: PublishReceipt, timeout_s: float) -> WaitResult:
         """Wait until consumer `name` has applied what a publish has stored."""
         definition = self._definitions[name]
-        if ack.stream != definition.stream:
-            return WaitResult(
-                WaitOutcome.NOT_MEANT, f"it is in stream {ack.stream}, {name} reads {definition.stream}"
-            )
+        if (elsewhere := _elsewhere(definition, ack.stream)) is not None:
+            return elsewhere
         return await self._within(timeout_s, lambda: self._read(definition, ack.sequence))
 
     async def row(self, statement: str, *arguments: object) -> Record | None:
@@ -335,6 +360,15 @@ class Waiter:
             connection.terminate()
         if client is not None:
             await client.close()
+
+
+def _elsewhere(definition: Definition, stream: str) -> WaitResult | None:
+    """Return what is told of an event of a stream that the consumer does not read."""
+    if stream == definition.stream:
+        return None
+    return WaitResult(
+        WaitOutcome.NOT_MEANT, f"it is in stream {stream}, {definition.name} reads {definition.stream}"
+    )
 
 
 def _unless_done(future: asyncio.Future[WaitResult], found: WaitResult | Exception) -> None:

@@ -1,11 +1,17 @@
--- Under which sources an id is known. Sources are few: the index is jumped along, not read.
+-- Under which sources an id is known; number 0 stands for producers. Sources are few: the index is jumped along, not read.
 select distinct found.source
-from {schema}.consumers c
+from (select number from {schema}.consumers union all select 0) c
 cross join lateral (
     with recursive sources as (
-        select min(source) as source from {schema}.inbox where consumer = c.number
+        select least(
+            (select min(source) from {schema}.inbox where consumer = c.number),
+            (select min(source) from {schema}.intents where c.number = 0 and consumer = 0)
+        ) as source
         union all
-        select (select min(source) from {schema}.inbox where consumer = c.number and source > s.source)
+        select least(
+            (select min(source) from {schema}.inbox where consumer = c.number and source > s.source),
+            (select min(source) from {schema}.intents where c.number = 0 and consumer = 0 and source > s.source)
+        )
         from sources s where s.source is not null
     )
     select s.source from sources s
