@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio
 
 SQL = Statements("projectionist.outbox", "projectionist")
 TABLES = ("projectionist.intents", "projectionist.outbox")
-UNCROWDED = ("'{}'", "'{}'", "0", "true", "300")
+UNCROWDED = ("'{}'", "'{}'", "0", "true")
 """No destination rests, none has its share."""
 SENT, HOT, LANES = 1_000_000, 20_000, 500
 
@@ -46,7 +46,7 @@ async def prepared(database: str) -> AsyncIterator[tuple[Connection, dict[str, A
         name: await connection.prepare(SQL[name])
         for name in ("lease_intents", "start_attempts", "record_replies", "record_first_successes")
     }
-    await hot["lease_intents"].fetch("events", "", 1, 1, uuid4(), 1.0, [], [], 0, True, 300.0)
+    await hot["lease_intents"].fetch("events", "", 1, 1, uuid4(), 1.0, [], [], 0, True)
     await hot["start_attempts"].fetch(uuid4(), [1], [None], [None], [None], 1.0)
     await hot["record_replies"].fetch(*settling(uuid4(), [1]))
     await hot["record_first_successes"].fetch(60.0, [1], [None], [None], [None], [None], [None])
@@ -109,7 +109,7 @@ async def test_every_hot_statement_stays_on_its_indexes_whatever_the_table_grew_
     await connection.execute(FILL, "few", LANES, LANES, "open")
     token = uuid4()
     began = await touched(connection)
-    rows = await hot["lease_intents"].fetch("events", "", 100, 5000, token, 60.0, [], [], 0, True, 300.0)
+    rows = await hot["lease_intents"].fetch("events", "", 100, 5000, token, 60.0, [], [], 0, True)
     seqs = [row["seq"] for row in rows]
     begun = await hot["start_attempts"].fetch(token, seqs, [None] * 100, [b"h"] * 100, [None] * 100, 60.0)
     half = seqs[:50], seqs[50:]
