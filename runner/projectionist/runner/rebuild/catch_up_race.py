@@ -66,8 +66,8 @@ class CatchUpRace:
 
     @property
     def lost(self) -> bool:
-        """Return whether it will not be won."""
-        return self.equal >= ROUNDS and clock.now() - self._since >= PATIENCE_S
+        """Return whether it will not be won, which has been said a round before."""
+        return self.equal > ROUNDS and clock.now() - self._since >= PATIENCE_S
 
 
 class Brake:
