@@ -7,8 +7,8 @@ from projectionist.projections.consumer_classes import Projection, Reactor, SqlP
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue, EventError
 from projectionist.projections.event import Event
+from projectionist.projections.handler_marks import absent, on
 from projectionist.projections.handler_results import Delete, Refuse, Retry
-from projectionist.projections.handlers import absent, on
 from projectionist.projections.stream import Stream
 from projectionist.projections.tables.sql_tables import Tx
 from projectionist.projections.tables.table import Index

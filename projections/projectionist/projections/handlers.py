@@ -1,31 +1,20 @@
-"""`@on`: the event that a method handles, its row, and its condition."""
+"""The handlers of a consumer's class: what each is called with, and whose row it gets."""
 
 from __future__ import annotations
 
+import dis
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, get_origin
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from projectionist.core.errors import DefinitionError
-from projectionist.projections.annotations import no_answer, returned
+from projectionist.projections.annotations import no_answer
 from projectionist.projections.copying import is_mutable
+from projectionist.projections.envelope import Envelope
 from projectionist.projections.event import Event, formerly_of, type_of
+from projectionist.projections.handler_marks import MARKS, On, absent
 
-E = TypeVar("E", bound=Event)
-Method = TypeVar("Method", bound=Callable[..., Any])
-Key = str | Callable[[Any], object] | None
-When = Callable[[Any, Any], bool] | None
-RowKey = Callable[[str | None, Event], Any]
-
-_MARK = "__projectionist_on__"
-
-
-class On(NamedTuple):
-    """The arguments of one `@on`."""
-
-    event: type[Event]
-    key: Key
-    when: When
+RowKey = Callable[[str | None, Event, Callable[[], Envelope]], Any]
 
 
 class Handler:
@@ -33,7 +22,7 @@ class Handler:
 
     __slots__ = (
         *("absent", "bare", "by_id", "call", "copies", "envelope", "event", "key", "name", "own"),
-        *("row_key", "when"),
+        *("key_reads_envelope", "row_key", "when", "when_reads_envelope"),
     )
 
     def __init__(self, name: str, call: Callable[..., Any], mark: On, *, envelope: bool) -> None:
@@ -41,10 +30,12 @@ class Handler:
         self.event = mark.event
         self.call = call
         self.key = mark.key
+        self.key_reads_envelope = mark.key_reads_envelope
         self.own = mark.key is None
         """The row is the aggregate's own, so that the position's lock covers it."""
         self.absent = mark.when is absent
         self.when = None if self.absent else mark.when
+        self.when_reads_envelope = mark.when_reads_envelope
         self.envelope = envelope
         """The method takes the Envelope as its last argument."""
         self.copies = is_mutable(mark.event)
@@ -54,75 +45,13 @@ class Handler:
         self.by_id = False
         """The aggregate's id alone names the row, so that it is the same for every event."""
         self.row_key: RowKey = _no_row
-        """From aggregate id and event to the row's key in database form. Raises BadValue."""
+        """From aggregate id, event and envelope to the row's key in database form. Raises BadValue."""
 
-
-def on(
-    event: type[E],
-    *,
-    key: str | Callable[[E], object] | None = None,
-    when: Callable[[Any, E], bool] | None = None,
-) -> Callable[[Method], Method]:
-    """Make the method the handler of `event`.
-
-    Without `key` it gets the row of the event's own aggregate. `key="field"` (or a function of the event)
-    takes the row's key from the event and makes the row shared by all aggregates. `when(row, event)` false:
-    the row stays as it is, no intent is made, and the event counts as applied. `when=absent`: only if there
-    is no row yet.
-    """
-    if not _is_known(event):
-        shown = getattr(event, "__name__", repr(event))
-        raise DefinitionError(
-            f"@on({shown}): that is no event with a type",
-            remedy=f'Declare it: class {shown}(Event, type="…"), and pass the class itself',
-        )
-    if key is not None and not isinstance(key, str):
-        _check_key(event, key)
-
-    def mark(method: Method) -> Method:
-        marks = getattr(method, _MARK, ())
-        setattr(method, _MARK, (On(event, key, when), *marks))
-        return method
-
-    return mark
-
-
-_SEVERAL = (list, tuple, set, frozenset, dict, Iterable, Iterator, Sequence, Mapping)
-
-
-def _check_key(event: type[Event], key: Callable[..., object]) -> None:
-    """Refuse a key that would fail each event: no function of one parameter, or one that returns several keys."""
-    if not callable(key):
-        raise DefinitionError(
-            f"@on({event.__name__}, key={key!r})",
-            remedy='key= is a field of the event ("customer") or a function',
-        )
-    where = f"@on({event.__name__}, key={getattr(key, '__name__', key)})"
-    try:
-        signature = inspect.signature(key)
-    except ValueError:  # one written in C says nothing
-        return
-    try:
-        signature.bind(None)
-    except TypeError:
-        raise DefinitionError(
-            f"{where} takes {signature}", remedy="A key is a function of the event alone: key=lambda event: …"
-        ) from None
-    answer = returned(key)
-    if (get_origin(answer) or answer) in _SEVERAL:
-        raise DefinitionError(
-            f"{where} returns {answer}, and an event has one row",
-            remedy="Return one value; an event that changes several rows is for a SqlProjection",
-        )
-
-
-def _is_known(event: object) -> bool:
-    return isinstance(event, type) and issubclass(event, Event) and type_of(event) is not None
-
-
-def absent(row: object, event: object) -> bool:
-    """Mark `when=`: the row does not exist yet. The first event of a key wins, later ones change nothing."""
-    raise TypeError("absent is a mark for when=; it is not called")
+    def holds(self, row: Any, event: Event, envelope: Callable[[], Envelope]) -> bool:
+        """Return whether the condition lets the event through."""
+        if self.when is None:
+            return True
+        return self.when(row, event, envelope()) if self.when_reads_envelope else self.when(row, event)
 
 
 def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, Handler]:
@@ -137,7 +66,9 @@ def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, 
                 f"{cls.__name__}.{name} returns {getattr(wrong, '__name__', wrong)}, which is no answer of a handler",
                 remedy="Return or yield Intents, Delete() or nothing; the row's new values are assigned to self",
             )
-        if not has_row:
+        if has_row:
+            _check_assigned(cls, name, method)
+        else:
             _check_rowless(cls, name, mark, is_async=is_async)
         for kind in (type_of(mark.event) or "", *formerly_of(mark.event)):
             if kind in handlers:
@@ -154,7 +85,7 @@ def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, 
 def _marked(cls: type) -> Iterator[tuple[str, Callable[..., Any], On]]:
     for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
         method = inspect.getattr_static(cls, name)
-        for mark in getattr(method, _MARK, ()):
+        for mark in getattr(method, MARKS, ()):
             if not inspect.isfunction(method):
                 raise DefinitionError(
                     f"{cls.__name__}.{name} is no plain method",
@@ -188,6 +119,21 @@ def _check_colour(cls: type, name: str, method: Callable[..., Any], *, is_async:
         )
 
 
+def _check_assigned(cls: type, name: str, method: Callable[..., Any]) -> None:
+    """Refuse an assignment to what is no field: type checkers take it for a declaration, and the row has no place."""
+    if cls.__dictoffset__ or not (code := method.__code__).co_varnames:
+        return
+    before = None
+    for step in dis.get_instructions(code):
+        if step.opname == "STORE_ATTR" and before == code.co_varnames[0] and not hasattr(cls, step.argval):
+            raise DefinitionError(
+                f"{cls.__name__}.{name} sets self.{step.argval}, which is no field of {cls.__name__}",
+                remedy="Declare it as a field with a default, a column of its table; or use a local variable",
+            )
+        loaded = step.argval if "LOAD_FAST" in step.opname else None
+        before = loaded[-1] if isinstance(loaded, tuple) else loaded
+
+
 def _check_rowless(cls: type, name: str, mark: On, *, is_async: bool) -> None:
     keyword = (
         "key" if mark.key is not None else "when" if mark.when is absent or (is_async and mark.when) else ""
@@ -199,5 +145,5 @@ def _check_rowless(cls: type, name: str, mark: On, *, is_async: bool) -> None:
         )
 
 
-def _no_row(aggregate_id: str | None, event: Event) -> None:
+def _no_row(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> None:
     """Refuse what finds a row: reactors and SqlProjections have none to find."""

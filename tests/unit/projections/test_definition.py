@@ -198,8 +198,7 @@ def test_what_is_no_consumer_is_told_so() -> None:
 
 def test_one_method_may_handle_several_events() -> None:
     class Both(Reactor, stream="S", subjects="s.{aggregate}"):
-        @on(Happened)
-        @on(shop.OrderPaid)
+        @on(Happened, shop.OrderPaid)
         def both(self, event: Happened | shop.OrderPaid) -> None: ...
 
     assert definition(Both).known == {"it.happened", "it.occurred", "order.paid"}
@@ -632,10 +631,6 @@ class Foreign:
     """A class of another library: msgspec takes it as a type, and cannot read it."""
 
 
-def with_envelope(event: Happened, envelope: Envelope) -> str:
-    return event.id
-
-
 def several_keys(event: Happened) -> list[str]:
     return [event.id]
 
@@ -643,8 +638,7 @@ def several_keys(event: Happened) -> list[str]:
 @pytest.mark.parametrize(
     ("key", "says"),
     [
-        (with_envelope, "takes .*a function of the event alone"),
-        (lambda: "a", "a function of the event alone"),
+        (lambda: "a", "a function of the event, or of"),
         (several_keys, r"returns list\[str\], and an event has one row"),
     ],
 )

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from projectionist.core.errors import DefinitionError
+from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import Event
 from projectionist.projections.handlers import Handler, RowKey
@@ -19,7 +20,7 @@ from projectionist.projections.tables.columns import Column
 
 
 def row_key(where: str, handler: Handler, column: Column) -> RowKey:
-    """Make the function from (aggregate id, event) to the key of the row, in database form.
+    """Make the function from (aggregate id, event, envelope) to the key of the row, in database form.
 
     It raises BadValue where the event has no key that fits; making it raises DefinitionError.
     """
@@ -27,7 +28,7 @@ def row_key(where: str, handler: Handler, column: Column) -> RowKey:
         return _own(where, handler, column)
     if isinstance(handler.key, str):
         return _of_field(where, handler.event, handler.key, column)
-    return _computed(handler.key, column)
+    return _computed(handler, column)
 
 
 def echoes(handler: Handler, column: Column) -> bool:
@@ -42,7 +43,7 @@ def _own(where: str, handler: Handler, column: Column) -> RowKey:
     if echoed:
         _check_kind(where, handler.event, name, column)
 
-    def own(aggregate_id: str | None, event: Event) -> Any:
+    def own(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
         if aggregate_id is None:
             raise BadValue("is the aggregate's id, and the event names no aggregate", name)
         try:
@@ -61,17 +62,22 @@ def _of_field(where: str, event_class: type[Event], field: str, column: Column) 
     _check_kind(where, event_class, field, column)
     stored = column.stored
 
-    def shared(aggregate_id: str | None, event: Event) -> Any:
+    def shared(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
         return stored(getattr(event, field))
 
     return shared
 
 
-def _computed(function: Callable[[Any], object], column: Column) -> RowKey:
-    def computed(aggregate_id: str | None, event: Event) -> Any:
+def _computed(handler: Handler, column: Column) -> RowKey:
+    function: Any = handler.key
+
+    def computed(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
         return column.stored(function(event))
 
-    return computed
+    def with_envelope(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
+        return column.stored(function(event, envelope()))
+
+    return with_envelope if handler.key_reads_envelope else computed
 
 
 def _reader(where: str, handler: Handler, column: Column) -> Callable[[str], Any]:

@@ -82,7 +82,7 @@ def _reactor(definition: Definition) -> Callable[[Step], HandlerResult | None]:
     def apply(step: Step) -> HandlerResult | None:
         handler = step.handler
         event = copied(step.event) if handler.copies else step.event
-        if handler.when is not None and not handler.when(reactor, event):
+        if handler.when is not None and not handler.holds(reactor, event, step.envelope):
             return IDLE
         result = (
             handler.call(reactor, event, step.envelope())

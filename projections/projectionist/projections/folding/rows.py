@@ -88,7 +88,7 @@ class Rows:
         else:
             if handler.copies:
                 event = copied(event)
-            if handler.when is not None and not handler.when(row, event):
+            if handler.when is not None and not handler.holds(row, event, envelope):
                 return IDLE
             result = handler.call(row, event, envelope()) if handler.envelope else handler.call(row, event)
         answer = None if result is None else answer_of(result)

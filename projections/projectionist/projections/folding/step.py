@@ -46,7 +46,7 @@ def prepared(
 ) -> Step:
     """Make the Step of an event of type `kind`, which the definition must know. A bad key fails it in the fold."""
     handler = definition.handlers[kind]
-    key = key_of(handler, aggregate_id, event)
+    key = key_of(handler, aggregate_id, event, envelope)
     return Step(
         index=index,
         aggregate=aggregate,
@@ -59,10 +59,10 @@ def prepared(
     )
 
 
-def key_of(handler: Handler, aggregate_id: str | None, event: Event) -> Any:
+def key_of(handler: Handler, aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
     """Return the key of an event's row in database form, or the BadValue that says why there is none."""
     try:
-        return handler.row_key(aggregate_id, event)
+        return handler.row_key(aggregate_id, event, envelope)
     except BadValue as bad:
         return bad
     except RAISED as error:  # key= may be a user's function, whose error is its event's failure

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections import Event
+    from projectionist.projections import Envelope, Event
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.jetstream.api import StoredMessage
 
@@ -57,7 +57,7 @@ class RowNames:
         own = None if row["aggregate"] is None else str(row["aggregate"]).partition("/")[2]
         if handler.own and own is not None:
             return own
-        found = key_of(handler, own, await self._event(connection, definition, row, (source, event)))
+        found = key_of(handler, own, *await self._event(connection, definition, row, (source, event)))
         if isinstance(found, BadValue):
             raise RowUnknown(f"the class takes no key from the event now: {found}")
         older = "" if row["code"] == definition.code else " (by the class here, which is not what runs)"
@@ -65,10 +65,11 @@ class RowNames:
 
     async def _event(
         self, connection: Connection, definition: Definition, row: Record, identity: tuple[str, str]
-    ) -> Event:
-        """Return the event as it was applied: edited, from the inbox, or from the stream."""
+    ) -> tuple[Event, Callable[[], Envelope]]:
+        """Return the event as it was applied: edited, from the inbox, or from the stream; and its envelope."""
         policy = self._settings.policy(definition.name)
         reader = Consumer(definition, policy, row["number"], definition.name, 0).reader
+        envelope: Callable[[], Envelope] = _no_envelope
         if row["data"] is not None:
             event, problem = reader.body(row["type"], row["schema"], bytes(row["data"]))
         else:
@@ -78,10 +79,10 @@ class RowNames:
             statements = Statements("projectionist.runner", self._settings.postgres.schema)
             decided = Decisions(await connection.fetch(statements["select_decisions"], row["number"]))
             delivery = decided.edited(delivery, reader)
-            event, problem = delivery.event, delivery.problem
+            event, problem, envelope = delivery.event, delivery.problem, delivery.envelope
         if event is None:
             raise RowUnknown(f"the class cannot read the event: {problem}")
-        return event
+        return event, envelope
 
     async def _stored(self, row: Record) -> Arrival:
         if row["incarnation"] != row["current"]:
@@ -95,3 +96,8 @@ class RowNames:
         if message is None or message.seq != row["seq"]:
             raise RowUnknown("which row is in the event, and the stream no longer holds it")
         return message.arrival()
+
+
+def _no_envelope() -> Envelope:
+    """Refuse a key that reads the envelope of an event whose body alone is kept."""
+    raise ValueError("it reads the envelope, and of this event the body alone is kept")

@@ -79,7 +79,8 @@ class Folding:
         try:
             if cell is None or not handler.by_id:
                 self._own.check(handler, aggregate)
-                key = key_of(handler, None if aggregate is None else aggregate.partition("/")[2], event)
+                own = None if aggregate is None else aggregate.partition("/")[2]
+                key = key_of(handler, own, event, delivery.envelope)
                 cell = self._rows.cell(key)
                 if track is not None and handler.by_id:
                     track.cell = cell

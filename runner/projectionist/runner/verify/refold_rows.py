@@ -150,7 +150,7 @@ class ExactFold:
             return handler is not None
         own: Any = (delivery.aggregate or "").partition("/")[2]
         unread: Any = None  # the id alone says which row it is
-        return key_of(handler, own, unread) in self._counts
+        return key_of(handler, own, unread, delivery.envelope) in self._counts
 
     async def _settle(self, fresh: Sequence[Delivery]) -> None:
         """Fold those of these and of the waiting that live has applied; what may still be applied waits."""

@@ -1,0 +1,206 @@
+"""`@on`: the events that a method handles, their row, and their condition; what of it type checkers can compare."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_origin, overload
+
+from projectionist.core.errors import DefinitionError
+from projectionist.outbox.intents.intent import Intent, Slotted
+from projectionist.projections.annotations import returned
+from projectionist.projections.event import Event, type_of
+from projectionist.projections.handler_results import Delete
+
+if TYPE_CHECKING:
+    from projectionist.projections.envelope import Envelope
+    from projectionist.projections.tables.sql_tables import Tx
+
+E = TypeVar("E", bound=Event)
+E2 = TypeVar("E2", bound=Event)
+E3 = TypeVar("E3", bound=Event)
+S = TypeVar("S")
+Answer = Intent | Slotted | Delete | type[Delete] | Iterable[Intent | Slotted | Delete | None] | None
+R = TypeVar("R", bound=Answer)
+X = TypeVar("X")
+
+Key = str | Callable[..., object] | None
+When = Callable[..., bool] | None
+
+MARKS = "__projectionist_on__"
+
+
+class On(NamedTuple):
+    """The arguments of one `@on`, for one event."""
+
+    event: type[Event]
+    key: Key
+    when: When
+    key_reads_envelope: bool = False
+    when_reads_envelope: bool = False
+
+
+class Marker(Protocol[X]):
+    """Takes a handler of these events, in one of the shapes that handlers have."""
+
+    @overload
+    def __call__(self, method: Callable[[S, X], R], /) -> Callable[[S, X], R]: ...
+    @overload
+    def __call__(self, method: Callable[[S, X, Envelope], R], /) -> Callable[[S, X, Envelope], R]: ...
+    @overload
+    def __call__(
+        self, method: Callable[[S, Tx, X], Awaitable[R]], /
+    ) -> Callable[[S, Tx, X], Awaitable[R]]: ...
+    @overload
+    def __call__(
+        self, method: Callable[[S, Tx, X, Envelope], Awaitable[R]], /
+    ) -> Callable[[S, Tx, X, Envelope], Awaitable[R]]: ...
+
+
+@overload
+def on(
+    event: type[E],
+    /,
+    *,
+    key: str | Callable[[E], object] | None = None,
+    when: Callable[[Any, E], bool] | None = None,
+) -> Marker[E]: ...
+@overload
+def on(
+    event: type[E],
+    /,
+    *,
+    key: Callable[[E, Envelope], object],
+    when: Callable[[Any, E], bool] | None = None,
+) -> Marker[E]: ...
+@overload
+def on(
+    event: type[E],
+    /,
+    *,
+    key: str | Callable[[E], object] | None = None,
+    when: Callable[[Any, E, Envelope], bool],
+) -> Marker[E]: ...
+@overload
+def on(
+    event: type[E],
+    /,
+    *,
+    key: Callable[[E, Envelope], object],
+    when: Callable[[Any, E, Envelope], bool],
+) -> Marker[E]: ...
+@overload
+def on(
+    event: type[E],
+    second: type[E2],
+    /,
+    *,
+    key: str | Callable[[E | E2], object] | Callable[[E | E2, Envelope], object] | None = None,
+    when: Callable[[Any, E | E2], bool] | Callable[[Any, E | E2, Envelope], bool] | None = None,
+) -> Marker[E | E2]: ...
+@overload
+def on(
+    event: type[E],
+    second: type[E2],
+    third: type[E3],
+    /,
+    *,
+    key: str | Callable[[E | E2 | E3], object] | Callable[[E | E2 | E3, Envelope], object] | None = None,
+    when: Callable[[Any, E | E2 | E3], bool] | Callable[[Any, E | E2 | E3, Envelope], bool] | None = None,
+) -> Marker[E | E2 | E3]: ...
+@overload
+def on(
+    event: type[Event],
+    second: type[Event],
+    third: type[Event],
+    fourth: type[Event],
+    /,
+    *more: type[Event],
+    key: Key = None,
+    when: When = None,
+) -> Marker[Any]: ...
+def on(*events: type[Event], key: Key = None, when: When = None) -> Marker[Any]:
+    """Make the method the handler of these events.
+
+    Without `key` it gets the row of the event's own aggregate. `key="field"` (or a function of the event, or of
+    event and envelope) takes the row's key from the event and makes the row shared by all aggregates. `when(row,
+    event)` false, or `when(row, event, envelope)`: the row stays as it is, no intent is made, and the event counts
+    as applied. `when=absent`: only if there is no row yet.
+    """
+    if not events:
+        raise DefinitionError("@on names no event", remedy="Write @on(SomeEvent)")
+    marks = tuple(_checked(event, key, when) for event in events)
+
+    def mark(method: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(method, MARKS, (*marks, *getattr(method, MARKS, ())))
+        return method
+
+    return mark
+
+
+def absent(row: object, event: object) -> bool:
+    """Mark `when=`: the row does not exist yet. The first event of a key wins, later ones change nothing."""
+    raise TypeError("absent is a mark for when=; it is not called")
+
+
+def _checked(event: type[Event], key: Key, when: When) -> On:
+    if not _is_known(event):
+        shown = getattr(event, "__name__", repr(event))
+        raise DefinitionError(
+            f"@on({shown}): that is no event with a type",
+            remedy=f'Declare it: class {shown}(Event, type="…"), and pass the class itself',
+        )
+    by_envelope = False
+    if key is not None and not isinstance(key, str):
+        by_envelope = _check_key(event, key)
+    return On(event, key, when, by_envelope, when is not None and _check_when(event, when))
+
+
+_SEVERAL = (list, tuple, set, frozenset, dict, Iterable, Iterator, Sequence, Mapping)
+
+
+def _check_key(event: type[Event], key: Callable[..., object]) -> bool:
+    """Refuse a key that would fail each event, or that returns several keys; True where it takes the envelope."""
+    if not callable(key):
+        raise DefinitionError(
+            f"@on({event.__name__}, key={key!r})",
+            remedy='key= is a field of the event ("customer") or a function',
+        )
+    where = f"@on({event.__name__}, key={getattr(key, '__name__', key)})"
+    cure = "A key is a function of the event, or of (event, envelope): key=lambda event: …"
+    reads = _reads_envelope(where, key, 1, cure)
+    answer = returned(key)
+    if (get_origin(answer) or answer) in _SEVERAL:
+        raise DefinitionError(
+            f"{where} returns {answer}, and an event has one row",
+            remedy="Return one value; an event that changes several rows is for a SqlProjection",
+        )
+    return reads
+
+
+def _check_when(event: type[Event], when: Callable[..., bool]) -> bool:
+    """Refuse a condition that could not be called; True where it takes the envelope."""
+    where = f"@on({event.__name__}, when={getattr(when, '__name__', when)})"
+    cure = "A condition takes row and event, or (row, event, envelope): when=lambda row, event: …"
+    if not callable(when):
+        raise DefinitionError(where, remedy=cure)
+    return _reads_envelope(where, when, 2, cure)
+
+
+def _reads_envelope(where: str, function: Callable[..., object], least: int, cure: str) -> bool:
+    """Return whether a function needs one argument more than `least`, the envelope; refuse any other number."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # one written in C says nothing
+        return False
+    for given in (least, least + 1):
+        try:
+            signature.bind(*[None] * given)
+        except TypeError:
+            continue
+        return given > least
+    raise DefinitionError(f"{where} takes {signature}", remedy=cure)
+
+
+def _is_known(event: object) -> bool:
+    return isinstance(event, type) and issubclass(event, Event) and type_of(event) is not None
