@@ -95,7 +95,7 @@ async def test_what_is_in_use_or_not_settled_is_not_retired(live: ConsumerHarnes
     assert "1 intents of Orders are not settled" in await cli.refused("retire", "Orders", "--yes", *WHY)
     await sent(live)
     await live.pool.execute("create view mine as select * from orders")
-    assert "view mine depends on public.orders" in await cli.refused("retire", "Orders", "--yes", *WHY)
+    assert "view public.mine depends on public.orders" in await cli.refused("retire", "Orders", "--yes", *WHY)
     assert len(await live.rows("orders")) == 1
     await live.settle(s.Orders)
 

@@ -243,9 +243,6 @@ def _line(one: ConsumerStatus) -> tuple[object, ...]:
 
 async def _database(settings: Settings, by: str | None) -> Status:
     from projectionist.core.postgres.connections import connect
-    from projectionist.migrations import plan
-    from projectionist.outbox.admin import status as outbox_status
-    from projectionist.runner.consumers import status
 
     release, python, postgres = version("projectionist"), platform.python_version(), settings.postgres
     try:
@@ -253,28 +250,35 @@ async def _database(settings: Settings, by: str | None) -> Status:
     except ProjectionistError as problem:
         return Status(version=release, python=python, parts=[PartStatus("postgres", "", str(problem))])
     found = PartStatus("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
+    seen = Status(version=release, python=python, parts=[found])
     try:
-        pending = [migration.name for migration in await plan(connection, postgres.schema)]
-        parts = [found, _tables(postgres.schema, pending)]
-        if pending:
-            return Status(version=release, python=python, parts=parts)
-        parts += await _observer(connection, settings)
-        return Status(
-            version=release,
-            python=python,
-            parts=parts,
-            consumers=await status.consumers(connection, postgres.schema),
-            counted=await status.breakdown(connection, postgres.schema, by) if by else [],
-            setbacks=await status.setbacks(connection, postgres.schema),
-            outbox=await outbox_status.look(connection, postgres.schema),
-            shared=await status.shared(connection, postgres.schema),
-        )
+        return await _looked(connection, settings, by, seen)
     except ProjectionistError as problem:
-        return Status(
-            version=release, python=python, parts=[found, PartStatus("migrations", "", str(problem))]
-        )
+        parts = [found, PartStatus("migrations", "", str(problem))]
+        return msgspec.structs.replace(seen, parts=parts)
     finally:
         await connection.close()
+
+
+async def _looked(connection: Connection, settings: Settings, by: str | None, seen: Status) -> Status:
+    from projectionist.migrations import plan
+    from projectionist.outbox.admin import status as outbox_status
+    from projectionist.runner.consumers import status
+
+    schema = settings.postgres.schema
+    pending = [migration.name for migration in await plan(connection, schema)]
+    parts = [*seen.parts, _tables(schema, pending)]
+    if pending:
+        return msgspec.structs.replace(seen, parts=parts)
+    return msgspec.structs.replace(
+        seen,
+        parts=[*parts, *await _observer(connection, settings)],
+        consumers=await status.consumers(connection, schema),
+        counted=await status.breakdown(connection, schema, by) if by else [],
+        setbacks=await status.setbacks(connection, schema),
+        outbox=await outbox_status.look(connection, schema),
+        shared=await status.shared(connection, schema),
+    )
 
 
 def _tables(schema: str, pending: list[str]) -> PartStatus:

@@ -200,29 +200,7 @@ def _missing(about: str, row: Row, error: BrokerError) -> Check:
 def _durable(
     about: str, wanted: DurableSpec, there: api.DurableInfo, found: StreamInfo, row: Row
 ) -> Iterator[Check]:
-    config = durable.configuration(wanted)
-    try:
-        durable.check_durable(wanted, there)
-    except ProjectionistError as error:
-        yield attention(about, "durable", error.message, error.remedy)
-    if durable.refiltered(wanted, there):
-        mend = (
-            "A consumer that runs sets it right and reads what was passed over; have whatever changes it stop"
-        )
-        let = ", ".join(there.config.filters)
-        yield attention(about, "filter", f"it lets {let} through, not {wanted.subjects.filter}", mend)
-    if there.paused:
-        mend = f"nats consumer resume {wanted.stream} {wanted.name}"
-        yield attention(about, "durable", f"it is paused until {there.config.pause_until}", mend)
-    if durable.limited(there):
-        mend = "A consumer that runs sets it right; have whatever limits what may be ordered of it stop"
-        yield attention(about, "durable", "the broker refuses orders as large as ours", mend)
-    if drift := durable.drifted(there, config):
-        mend = (
-            "A start sets it right; if it comes back, a process has other settings, "
-            "or something else manages this durable"
-        )
-        yield attention(about, "durable", f"{'; '.join(drift)}", mend)
+    yield from _settings(about, wanted, there)
     if there.ack_floor.stream_seq > found.state.last_seq:
         yield attention(
             about,
@@ -239,3 +217,28 @@ def _durable(
             f"Set ack_wait_s of [consumers.{about}] to {p99_s * SLOWEST:.0f} or more, or make batches smaller",
         )
     yield well(about, "lag", f"{there.num_pending:,} messages behind, {there.num_ack_pending:,} unacked")
+
+
+def _settings(about: str, wanted: DurableSpec, there: api.DurableInfo) -> Iterator[Check]:
+    try:
+        durable.check_durable(wanted, there)
+    except ProjectionistError as error:
+        yield attention(about, "durable", error.message, error.remedy)
+    if durable.refiltered(wanted, there):
+        mend = (
+            "A consumer that runs sets it right and reads what was passed over; have whatever changes it stop"
+        )
+        let = ", ".join(there.config.filters)
+        yield attention(about, "filter", f"it lets {let} through, not {wanted.subjects.filter}", mend)
+    if there.paused:
+        mend = f"nats consumer resume {wanted.stream} {wanted.name}"
+        yield attention(about, "durable", f"it is paused until {there.config.pause_until}", mend)
+    if durable.limited(there):
+        mend = "A consumer that runs sets it right; have whatever limits what may be ordered of it stop"
+        yield attention(about, "durable", "the broker refuses orders as large as ours", mend)
+    if drift := durable.drifted(there, durable.configuration(wanted)):
+        mend = (
+            "A start sets it right; if it comes back, a process has other settings, "
+            "or something else manages this durable"
+        )
+        yield attention(about, "durable", f"{'; '.join(drift)}", mend)

@@ -39,7 +39,13 @@ def registered(
         )
     yield from _waiting(name, row)
     yield from _processes(name, row)
-    policy = settings.policy(name)
+    yield from _settings(definition, row, settings, found)
+
+
+def _settings(
+    definition: Definition, row: Row, settings: Settings, found: StreamInfo | None
+) -> Iterator[Check]:
+    name, policy = definition.name, settings.policy(definition.name)
     read = msgspec.json.decode(row["headers"], type=list[tuple[str, dict[str, str]]])
     if difference := disagreement([*read, ("the settings here", mapping(policy.headers))]):
         yield attention(name, "headers", difference, unified(name))

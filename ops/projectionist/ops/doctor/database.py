@@ -71,6 +71,11 @@ def _server(row: Row) -> Iterator[Check]:
             "this server is a standby and takes no writes",
             "Point postgres.url to the primary",
         )
+    yield from _durability(row)
+    yield from _upkeep(row)
+
+
+def _durability(row: Row) -> Iterator[Check]:
     for name in ("fsync", "full_page_writes"):
         if row[name] != "on":
             mend = f"Set {name} = on; off is for throw-away servers alone"
@@ -86,6 +91,9 @@ def _server(row: Row) -> Iterator[Check]:
             "Set synchronous_commit = on: batches insist on it by themselves, your own producers' transactions do not",
         )
     yield from _standbys(row, preferences.get("synchronous_commit", row["synchronous_commit"]))
+
+
+def _upkeep(row: Row) -> Iterator[Check]:
     if "off" in (row["autovacuum"], row["track_counts"]):
         yield attention(
             ABOUT,
@@ -170,37 +178,41 @@ def _clock(skew_s: float, about: str) -> Check:
 
 def _tables(rows: Sequence[Row]) -> Iterator[Check]:
     for row in rows:
-        name = row["name"]
-        if row["unswept"]:
-            yield attention(
-                ABOUT,
-                name,
-                "autovacuum is switched off for this table",
-                f"alter table {name} reset (autovacuum_enabled)",
-            )
-        if row["dead"] > max(DEAD_LEAST, DEAD_SHARE * row["live"]):
-            swept = "never" if row["swept"] is None else f"{row['swept']:%Y-%m-%d %H:%M}"
-            yield attention(
-                ABOUT,
-                name,
-                f"{row['dead']:,} dead rows beside {row['live']:,}, last swept: {swept}",
-                f"vacuum (analyze) {name}, and look for what holds it up: old transactions, slots",
-            )
-        pages = row["hit"] + row["read"]
-        if pages > HIT_LEAST and row["hit"] < HIT_SHARE * pages:
-            yield note(
-                ABOUT,
-                name,
-                f"{row['hit'] / pages:.0%} of its pages were in memory",
-                "Give PostgreSQL more shared_buffers, or its events ids that rise with time",
-            )
-        for index in row["idle_indexes"]:
-            yield note(ABOUT, name, f"index {index} has not been used since statistics were reset")
+        yield from _table(row)
     yield well(
         ABOUT,
         "tables",
         f"{sum(row['bytes'] for row in rows) / GIGABYTE:.2f} GB in {len(rows)} tables of ours",
     )
+
+
+def _table(row: Row) -> Iterator[Check]:
+    name = row["name"]
+    if row["unswept"]:
+        yield attention(
+            ABOUT,
+            name,
+            "autovacuum is switched off for this table",
+            f"alter table {name} reset (autovacuum_enabled)",
+        )
+    if row["dead"] > max(DEAD_LEAST, DEAD_SHARE * row["live"]):
+        swept = "never" if row["swept"] is None else f"{row['swept']:%Y-%m-%d %H:%M}"
+        yield attention(
+            ABOUT,
+            name,
+            f"{row['dead']:,} dead rows beside {row['live']:,}, last swept: {swept}",
+            f"vacuum (analyze) {name}, and look for what holds it up: old transactions, slots",
+        )
+    pages = row["hit"] + row["read"]
+    if pages > HIT_LEAST and row["hit"] < HIT_SHARE * pages:
+        yield note(
+            ABOUT,
+            name,
+            f"{row['hit'] / pages:.0%} of its pages were in memory",
+            "Give PostgreSQL more shared_buffers, or its events ids that rise with time",
+        )
+    for index in row["idle_indexes"]:
+        yield note(ABOUT, name, f"index {index} has not been used since statistics were reset")
 
 
 clock = _clock

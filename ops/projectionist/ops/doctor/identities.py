@@ -22,16 +22,7 @@ SAMPLE = 500
 async def look(client: Client, definition: Definition, settings: Settings, found: StreamInfo) -> list[Check]:
     """Check that producers name their events, and that those can be read."""
     policy, name = settings.policy(definition.name), definition.name
-    reader = Decoder.of(definition, policy)
-    first, last = max(found.state.first_seq, found.state.last_seq - SAMPLE + 1), found.state.last_seq
-    read, unnamed, bad = 0, 0, ""
-    if found.state.messages:
-        async for block in scan(client, definition.stream, definition.subjects.filter, first, last):
-            for one in map(reader.read, block):
-                read += one is not None
-                unnamed += isinstance(one, Delivery) and one.used_fallback
-                if isinstance(one, Unreadable):
-                    bad = bad or f"{one.reason}: {one.detail}"
+    read, unnamed, bad = await _read(client, definition, Decoder.of(definition, policy), found)
     checks = []
     if unnamed:
         says = note if definition.sequence != "unordered" else attention
@@ -53,3 +44,19 @@ async def look(client: Client, definition: Definition, settings: Settings, found
             )
         )
     return checks
+
+
+async def _read(
+    client: Client, definition: Definition, reader: Decoder, found: StreamInfo
+) -> tuple[int, int, str]:
+    """Return how many of the last events were read, how many have no id, and what is wrong with the first bad one."""
+    first, last = max(found.state.first_seq, found.state.last_seq - SAMPLE + 1), found.state.last_seq
+    read, unnamed, bad = 0, 0, ""
+    if found.state.messages:
+        async for block in scan(client, definition.stream, definition.subjects.filter, first, last):
+            for one in map(reader.read, block):
+                read += one is not None
+                unnamed += isinstance(one, Delivery) and one.used_fallback
+                if isinstance(one, Unreadable):
+                    bad = bad or f"{one.reason}: {one.detail}"
+    return read, unnamed, bad

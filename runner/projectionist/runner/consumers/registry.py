@@ -77,28 +77,12 @@ class Registry:
         """
         found = await self.checked(definition)
         number: int = found["number"]
-        async with alone(self._connection, self._schema, number, "join"):
-            row = await self.checked(definition)  # again: whoever held the barrier may have changed it
-            fresh = row["code"] != definition.code
-            if fresh:
-                await self._adopt(definition, row, allow_older_code=allow_older_code)
-            silent = definition.effects == "now" and not early
-            mark = stream.state.last_seq + 1 if silent else 0
-            await self._connection.execute(self._sql["set_effects_start"], number, mark)
-            slots = await self._slots(definition, number)
-        if fresh:
-            log.info(
-                "%s: new code taken up; rows written by older code stay until a rebuild", definition.name
-            )
-        runner = await self._connection.fetchval(
-            self._sql["insert_runner"],
-            number,
-            INSTANCE,
-            socket.gethostname(),
-            os.getpid(),
-            definition.code,
-            written(policy.headers),
+        silent = definition.effects == "now" and not early
+        effects_from = stream.state.last_seq + 1 if silent else 0
+        slots = await self._bring_up(
+            definition, number, effects_from=effects_from, allow_older_code=allow_older_code
         )
+        runner = await self._insert_runner(definition, policy, number)
         control = await self._connection.fetchrow(self._sql["select_control_row"], number)
         assert control is not None
         return Consumer(
@@ -110,6 +94,31 @@ class Registry:
             slots=slots,
             control=ControlRow.of(control),
         )
+
+    async def _bring_up(
+        self, definition: Definition, number: int, *, effects_from: int, allow_older_code: bool
+    ) -> dict[str, str]:
+        """Take this code up beside no open batch; return the names under which renamed slots go on."""
+        async with alone(self._connection, self._schema, number, "join"):
+            row = await self.checked(definition)  # again: whoever held the barrier may have changed it
+            fresh = row["code"] != definition.code
+            if fresh:
+                await self._adopt(definition, row, allow_older_code=allow_older_code)
+            await self._connection.execute(self._sql["set_effects_start"], number, effects_from)
+            slots = await self._slots(definition, number)
+        if fresh:
+            log.info(
+                "%s: new code taken up; rows written by older code stay until a rebuild", definition.name
+            )
+        return slots
+
+    async def _insert_runner(self, definition: Definition, policy: Policy, number: int) -> int:
+        host, pid = socket.gethostname(), os.getpid()
+        headers = written(policy.headers)
+        runner: int = await self._connection.fetchval(
+            self._sql["insert_runner"], number, INSTANCE, host, pid, definition.code, headers
+        )
+        return runner
 
     async def checked(self, definition: Definition) -> Record:
         """Return the registration, if it is of this class as it is now; raises NotRegistered."""

@@ -59,57 +59,44 @@ class ConsumerRuntime:
         source: JetStreamSource,
         stream_guard: StreamGuard,
     ) -> None:
-        consumer, limits = context.consumer, settings.batch
+        consumer, limits, book = context.consumer, settings.batch, access.book
         self._measures = BatchMetrics(consumer.definition, limits, context.types, settings.telemetry.sources)
-
-        def model(connection: Connection, who: Consumer) -> Model:
-            return model_for(connection, who, settings.postgres.schema)
-
-        self._consumer = consumer
-        self._limits = limits
+        self._consumer, self._limits = consumer, limits
         self._breaker = ConsumerBreaker(consumer, access)
-        at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
         self._access, self._suspicion = access, RecentCrash()
-
-        def session() -> BatchSession:
-            gates, peers = access.gates, access.peers
-            return BatchSession(
-                consumer, settings.postgres, model, gates=gates, peers=peers, arrive=stream_guard.arrive
-            )
-
-        def guard(one: BatchSession) -> CrashGuard:
-            return CrashGuard(BatchSettler(context, one), self._suspicion)
-
-        self._sessions = [session() for _ in range(at_once)]
+        self._logged_unnamed = False
+        self._reads = Reads(consumer, access)
+        at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
+        self._sessions = [self._session(settings, stream_guard) for _ in range(at_once)]
         stored = Stored(client, consumer.definition.stream)
         self._drain: Drain | None = None
         if consumer.stores_first:
-            own = session()
-            self._drain = Drain(consumer, own, guard(own), stored, settings, access.book, self._after)
-        self._told_unnamed = False
-        self._reads = Reads(consumer, access)
-        due = consumer, self._sessions[0], stored, limits.max_bytes, access.book, self._suspicion
-        handoff, book = Handoff(), access.book
+            own = self._session(settings, stream_guard)
+            guard = CrashGuard(BatchSettler(context, own), self._suspicion)
+            self._drain = Drain(consumer, own, guard, stored, settings, book, self._after)
+        work = self._drain or DueWork(
+            consumer, self._sessions[0], stored, limits.max_bytes, book, self._suspicion
+        )
+        guards = [CrashGuard(BatchSettler(context, one), self._suspicion) for one in self._sessions]
+        handoff = Handoff()
         self._gaps = GapFetcher(consumer, access, client, source.durable, handoff, self._breaker, book)
         self._pipeline = Pipeline(
-            context,
-            source,
-            [guard(one) for one in self._sessions],
-            self._drain or DueWork(*due),
-            self._gaps,
-            handoff,
-            limits,
-            self._after,
-            self._reads,
+            context, source, guards, work, self._gaps, handoff, limits, self._after, self._reads
         )
-        self._heart = Heartbeat(
-            consumer,
-            access,
-            self._drain or self._pipeline,
-            source,
-            settings.run.heartbeat_s,
-            stream_guard,
-            self._suspicion,
+        paced, beat_s = self._drain or self._pipeline, settings.run.heartbeat_s
+        self._heart = Heartbeat(consumer, access, paced, source, beat_s, stream_guard, self._suspicion)
+
+    def _session(self, settings: Settings, stream_guard: StreamGuard) -> BatchSession:
+        def model(connection: Connection, who: Consumer) -> Model:
+            return model_for(connection, who, settings.postgres.schema)
+
+        return BatchSession(
+            self._consumer,
+            settings.postgres,
+            model,
+            gates=self._access.gates,
+            peers=self._access.peers,
+            arrive=stream_guard.arrive,
         )
 
     async def run(self) -> None:
@@ -154,8 +141,8 @@ class ConsumerRuntime:
     async def _after(self, batch: Batch, applied: Sequence[BatchResult]) -> None:
         self._measures.note(batch, applied)
         log_batch(self._consumer.definition.name, applied)
-        if self._consumer.reader.unnamed and not self._told_unnamed:
-            self._told_unnamed = True
+        if self._consumer.reader.unnamed and not self._logged_unnamed:
+            self._logged_unnamed = True
             tell_unnamed(self._consumer.definition.name, batch.deliveries)
         for one in applied:
             if one.spans is not None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from projectionist.core.telemetry import tracing
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.jetstream.api import StreamInfo
     from projectionist.runner.jetstream.durable_owner import DurableMark
     from projectionist.runner.process.database_access import DatabaseAccess
 
@@ -163,13 +164,8 @@ class ConsumerWorker:
         if found["code"] == self.definition.code and await self._access.is_breaker_open(self.definition):
             raise Tripped("see `projectionist status`")
         if self._guard is None:
-            self._guard = StreamGuard(
-                self.definition,
-                found["durable"],
-                self._client,
-                self._access,
-                self._settings.postgres.schema,
-            )
+            schema = self._settings.postgres.schema
+            self._guard = StreamGuard(self.definition, found["durable"], self._client, self._access, schema)
         guard = self._guard
         source = self._source(found["durable"], guard, durable_mark)
         try:
@@ -178,17 +174,8 @@ class ConsumerWorker:
             await self._access.taken(found["number"], error)
             raise
         try:
-            policy = self._settings.policy(self.definition.name)
-            refuse_forgetting(self.definition, policy, stream.config)
-            consumer = await self._access.join(self.definition, policy, stream, early=self._early)
-            context = BatchContext(consumer, self._tracer(source), self._settings.telemetry.sources)
-            guard.joined(context)
-            self.begun, began = True, clock.now()
-            await self._log_start(consumer, stream.state.first_seq)
-            self._serving = ConsumerRuntime(
-                context, self._settings, self._client, self._access, source, guard
-            )
-            self.waits = None
+            self._serving = await self._joined(source, stream, guard)
+            began, self.waits = clock.now(), None
             if self._stopping.is_set():
                 self._serving.stop()
             await self._serving.run()
@@ -197,6 +184,19 @@ class ConsumerWorker:
                 self._serving, self.well_s = None, clock.now() - began
             with anyio.CancelScope(shield=True):
                 await source.close()
+
+    async def _joined(
+        self, source: JetStreamSource, stream: StreamInfo, guard: StreamGuard
+    ) -> ConsumerRuntime:
+        """Join the consumer's other processes; return what serves it here."""
+        policy = self._settings.policy(self.definition.name)
+        refuse_forgetting(self.definition, policy, stream.config)
+        consumer = await self._access.join(self.definition, policy, stream, early=self._early)
+        context = BatchContext(consumer, self._tracer(source), self._settings.telemetry.sources)
+        guard.joined(context)
+        self.begun = True
+        await self._log_start(consumer, stream.state.first_seq)
+        return ConsumerRuntime(context, self._settings, self._client, self._access, source, guard)
 
     async def _build(self) -> None:
         """Build the generation of a raised revision while older processes serve; one process builds, others wait."""

@@ -183,13 +183,7 @@ class Rebuild:
         control = await queries.control(build.consumer)
         await check(queries, build.consumer, control["generation"], build.generation)
         if build.phase == "bulk":
-            bulk = BulkPhase(queries, build, shadow, self._client, consumer, self._progress)
-            await self._phase("bulk", bulk.run())
-            self._silent.update(bulk.silent)
-            self._events = bulk.events
-            found = await queries.open_build(build.consumer)
-            assert found is not None, "it is ours"
-            build = found
+            build = await self._bulk(queries, build, shadow, consumer)
         catch_up = CatchUp(
             queries, build, shadow, self._client, consumer.reader, filter_subject, self._progress
         )
@@ -208,6 +202,15 @@ class Rebuild:
             phases=self._phases,
             held_s=queries.held_s,
         )
+
+    async def _bulk(self, queries: Queries, build: Build, shadow: Shadow, consumer: Consumer) -> Build:
+        bulk = BulkPhase(queries, build, shadow, self._client, consumer, self._progress)
+        await self._phase("bulk", bulk.run())
+        self._silent.update(bulk.silent)
+        self._events = bulk.events
+        found = await queries.open_build(build.consumer)
+        assert found is not None, "it is ours"
+        return found
 
     async def _prepare(self, queries: Queries, build: Build, shadow: Shadow) -> Build:
         row = await queries.row("select_consumer", self._definition.name)

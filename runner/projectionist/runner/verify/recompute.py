@@ -51,13 +51,7 @@ async def recompute(
         )
     value = parsed(table.key, key)
     exact, before = await _folded(queries, client, consumer, value)
-    lost = (await holes_of(queries, client, consumer, [value])).at(value)
-    if lost is not None:
-        raise HistoryGone(
-            f"what the row {key} of {definition.name} should be cannot be decided: {definition.stream} no longer holds "
-            f"{lost}, which live has applied",
-            remedy="Restore the stream; nothing was changed",
-        )
+    await _check_whole(queries, client, consumer, value, key)
     async with queries.alone(consumer.number, "recompute"):
         await _check_code(queries, consumer)
         announce("recompute.entered")
@@ -72,6 +66,17 @@ async def recompute(
         )
         announce("recompute.written")
     return Recomputed(definition.name, key, one.events, changed)
+
+
+async def _check_whole(queries: Queries, client: Client, consumer: Consumer, value: Any, key: str) -> None:
+    lost = (await holes_of(queries, client, consumer, [value])).at(value)
+    if lost is not None:
+        definition = consumer.definition
+        raise HistoryGone(
+            f"what the row {key} of {definition.name} should be cannot be decided: {definition.stream} no longer holds "
+            f"{lost}, which live has applied",
+            remedy="Restore the stream; nothing was changed",
+        )
 
 
 async def _check_code(queries: Queries, consumer: Consumer) -> None:
