@@ -226,6 +226,8 @@ async def test_what_cannot_be_recorded_is_refused_before_anything_is_stored(
             ("cart/1", [], 0, "no event to record"),
             ("cart/1", [CartPaid(1), wrong], 0, "no consumer could read"),
             ("cart/1", [CartPaid(1)], -1, "expected_version=-1"),
+            ("cart/1", [CartPaid], 0, "no event with a type"),
+            ("cart/1", ["paid"], 0, "'paid' is no event"),
             ("cart/1", [CartPaid(1)], True, "expected_version=True"),
         ):
             with pytest.raises(PublishError, match=word):

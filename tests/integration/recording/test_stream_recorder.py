@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from nats.js.api import SubjectTransform
 from tests.support.recording import CartOpened, CartPaid, RecordingApp
 from tests.support.servers import Servers, Stream
 
 from projectionist.outbox.publishing import publisher as publisher_of
-from projectionist.outbox.publishing.publisher import NotPublished, PublishError
+from projectionist.outbox.publishing.publisher import NotPublished, PublishError, WrongSequence
 from projectionist.outbox.recording import stream_recorder
 from projectionist.outbox.recording.recorded import EventReused, Recorded, VersionConflict
 
@@ -159,3 +160,34 @@ async def test_a_stream_that_is_not_there_is_told(cart: RecordingApp, servers: S
     async with cart.app.publisher() as publisher:
         with pytest.raises(PublishError, match=r"there is no stream .*migrate --streams"):
             await publisher.record("cart/1", CartOpened("ann"), expected_version=0)
+
+
+async def renamed(cart: RecordingApp, name: str) -> None:
+    """Have the stream store events under another name."""
+    stream = cart.stream.name
+    async with cart.client() as client:
+        config = (await client.jetstream().stream_info(stream)).config
+        config.subject_transform = SubjectTransform(src=f"{stream}.cart.*", dest=f"{stream}.p.{name}")
+        await client.jetstream().update_stream(config)
+
+
+async def test_a_stream_that_renames_is_read_under_its_own_names(cart: RecordingApp) -> None:
+    await renamed(cart, "{{partition(2,1)}}.{{wildcard(1)}}")
+    async with cart.app.publisher() as publisher:
+        for aggregate in ("cart/1", "cart/2"):
+            await publisher.record(aggregate, CartOpened("ann"), expected_version=0)
+        assert (await publisher.record("cart/1", CartPaid(1), expected_version=1)).version == 2
+        with pytest.raises(VersionConflict):
+            await publisher.record("cart/1", CartPaid(1), expected_version=1)
+
+
+async def test_where_the_server_counts_in_another_way_no_call_goes_on_for_ever(cart: RecordingApp) -> None:
+    await renamed(cart, "{{partition(2,1)}}")
+    async with cart.app.publisher() as publisher:
+        wrong = 0
+        for n in range(8):
+            try:
+                await publisher.record(f"cart/{n}", CartPaid(n), expected_version=0)
+            except WrongSequence:
+                wrong += 1
+    assert 0 < wrong == 8 - len(await cart.told())

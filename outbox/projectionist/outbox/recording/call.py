@@ -108,6 +108,12 @@ def prepare_call(
     """Check what is asked for. Raises PublishError for what cannot be recorded."""
     if not events:
         raise PublishError("there is no event to record", remedy='Write record("order/7", OrderPaid(), …)')
+    for event in events:
+        if not getattr(type(event), "__event_type__", None):
+            raise PublishError(
+                f"{event!r:.80} is no event with a type",
+                remedy='Give an instance of a class like OrderPaid(Event, type="order.paid")',
+            )
     try:
         parted(aggregate)
     except AggregateError as error:

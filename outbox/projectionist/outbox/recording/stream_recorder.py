@@ -88,16 +88,25 @@ class StreamRecorder:
         drafts = [_named(call, draft) for draft in call.drafts()]
         publisher = await self._publisher(call.stream)
         subject = await self._stored_subject(call.stream, drafts[0].subject)
+        before = -1
         while True:
+            sequence, recent = await self._recent(call, subject)
             try:
-                return await self._append(publisher, call, drafts, subject)
+                return await self._append(publisher, call, drafts, subject, sequence, recent)
             except WrongSequence:
-                continue  # another event of this subject came first: look again
+                if sequence == before:
+                    raise  # nobody came between: the server counts this subject in another way
+                before = sequence
 
     async def _append(
-        self, publisher: Publisher, call: RecordCall, drafts: list[Draft], subject: str
+        self,
+        publisher: Publisher,
+        call: RecordCall,
+        drafts: list[Draft],
+        subject: str,
+        sequence: int,
+        recent: list[StoredEvent],
     ) -> Recorded:
-        sequence, recent = await self._recent(call, subject)
         actual = recent[0].version if recent else 0
         begin = next_step(call, actual, standing_of(call, drafts, recent))
         if not isinstance(begin, int):
