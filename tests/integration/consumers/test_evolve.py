@@ -218,10 +218,16 @@ async def test_any_other_change_is_left_alone_and_says_that_a_rebuild_is_needed(
 
     assert change.rebuild == ("column 'status' was text and is bigint",)
     assert change.statements == ()
-    await live.migrate(cls)
-    with pytest.raises(NotRegistered, match="migrate --plan"):
+    await live.migrate(cls, s.Spend)
+    with pytest.raises(NotRegistered, match="any other change takes `projectionist rebuild Orders`"):
         await live.settle(cls)
     await live.settle(s.Orders)  # the old code still runs
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    with listening() as heard:
+        async with live.running(cls, s.Spend, supervised=True):
+            await heard.wait("worker.stuck")
+            await live.settled(s.Spend)
+    assert await live.rows("spend") == [("ann", 1, 1)], "the others of its process are served"
 
 
 async def test_two_that_migrate_at_once_leave_one_consumer_and_one_table(live: ConsumerHarness) -> None:

@@ -199,6 +199,7 @@ def _checked(definition: Definition, row: Record | None) -> Record:
     if row["shape"] != definition.shape:
         raise NotRegistered(
             f"the table of {name!r} has another shape than its class",
-            remedy="Run `projectionist migrate --plan` to see what it takes",
+            remedy="Run `projectionist migrate`, which adds columns; any other change takes "
+            f"`projectionist rebuild {name}`",
         )
     return row
