@@ -22,8 +22,12 @@ from tests.unit.projections.shop import (
 
 from projectionist.outbox import Intent
 from projectionist.projections import Event, Projection, Reactor, definition, on
-from projectionist.projections.folding.failure import FailureKind
+from projectionist.projections.folding.failure import FailureKind, failure_of
 from projectionist.projections.folding.fold import fold
+
+
+class NotThere(Exception):
+    """What a handler of a user raises."""
 
 
 def placed(number: int, cents: int = 100, customer: str = "ann") -> tuple[str, Event]:
@@ -109,6 +113,12 @@ def test_a_failed_step_leaves_no_dirt_in_the_row_the_event_or_the_intents() -> N
     assert result.failures["/o-1"].kind is FailureKind.REFUSED
     assert (result.rows, result.intents) == ({}, [])
     assert shipped.parcels == ["p-1"]
+
+
+def test_an_error_of_ours_is_named_without_its_module_and_one_of_others_with_it() -> None:
+    (failure,) = folded(OrderSummary, placed(1, 2**70)).failures.values()
+    assert failure.error_class == "BadValue"
+    assert failure_of(failure.step, NotThere()).error_class == f"{__name__}.NotThere"
 
 
 def test_a_failure_on_a_shared_row_takes_nothing_of_its_batch_mates_along() -> None:
