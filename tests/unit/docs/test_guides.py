@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import sys
@@ -10,7 +11,11 @@ from types import ModuleType
 
 import pytest
 
-GUIDES = sorted((Path(__file__).parents[3] / "docs" / "guide").glob("*.md"))
+from projectionist.projections.compiled.definition import ClassOptions
+
+DOCS = Path(__file__).parents[3] / "docs"
+OPTIONS = DOCS / "reference" / "class-options.md"
+GUIDES = [*sorted((DOCS / "guide").glob("*.md")), OPTIONS]
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
@@ -27,3 +32,9 @@ def test_the_python_of_a_guide_can_be_imported(guide: Path, monkeypatch: pytest.
     ]:
         names[name]()
     assert any(isinstance(value, type) for value in names.values()), f"{guide.name} defines nothing"
+
+
+def test_the_page_of_class_options_tells_each_keyword() -> None:
+    told = re.findall(r"^\| `(\w+)` \|", OPTIONS.read_text("utf-8"), re.MULTILINE)
+    taken = [field.name for field in dataclasses.fields(ClassOptions)]
+    assert sorted(told) == sorted([*taken, "table", "key", "indexes"])
