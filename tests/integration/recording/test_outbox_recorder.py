@@ -20,8 +20,9 @@ from tests.support.recording import CartOpened, CartPaid, RecordingApp
 from tests.support.servers import Servers, Stream
 from tests.support.waiting import HANG_S, eventually, listening
 
-from projectionist.core.operator import NotThere
+from projectionist.core.operator import Act, NotThere
 from projectionist.outbox import OutboxError
+from projectionist.outbox.admin.intent_actions import IntentActions
 from projectionist.outbox.publishing.publisher import PublishError
 from projectionist.outbox.recording.recorded import EventReused, Recorded, VersionConflict
 from projectionist.outbox.relay import relay
@@ -31,6 +32,7 @@ from projectionist.runner.wait.outcome import WaitOutcome
 
 pytestmark = pytest.mark.asyncio
 
+KEYS = "select key from projectionist.intents order by seq"
 BLOCKED = (
     "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 )
@@ -296,6 +298,28 @@ async def test_a_relay_killed_around_a_publish_stores_each_event_once_in_order(
         assert (await first.ended()).code == -signal.SIGKILL
     await relayed(harness, cart)
     assert [(one[0], one[2]) for one in await cart.told()] == [(f"cart/1:{n}", f"{n}") for n in range(1, 5)]
+
+
+async def test_an_event_that_the_stream_refuses_holds_those_behind_it(
+    harness: RelayHarness, cart: RecordingApp
+) -> None:
+    async with cart.client() as client:
+        jetstream, name = client.jetstream(), cart.stream.name
+        config = (await jetstream.stream_info(name)).config
+        await jetstream.update_stream(config.evolve(max_msg_size=2000))
+        async with harness.connection.transaction():
+            recorder = cart.app.outbox(harness.connection)
+            await recorder.record("cart/1", CartOpened("a" * 3000), CartPaid(1), expected_version=0)
+            await recorder.record("cart/2", CartPaid(2), expected_version=0)
+        keys = [row["key"] for row in await harness.connection.fetch(KEYS)]
+        async with cart.relaying(harness):
+            await harness.becomes(keys[0], "dead")
+            await harness.becomes(keys[2], "sent")
+        assert await harness.state(keys[1]) == "ready"
+        await jetstream.update_stream(config)
+    await IntentActions(harness.connection, "projectionist").retry([keys[0]], Act("ann", "made larger"))
+    await relayed(harness, cart)
+    assert [one[0] for one in await cart.told()] == ["cart/2:1", "cart/1:1", "cart/1:2"]
 
 
 async def test_a_producer_killed_after_its_commit_has_published_and_before_it_has_not(

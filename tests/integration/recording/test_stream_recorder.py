@@ -14,6 +14,7 @@ from projectionist.outbox.publishing import publisher as publisher_of
 from projectionist.outbox.publishing.publisher import NotPublished, PublishError, WrongSequence
 from projectionist.outbox.recording import stream_recorder
 from projectionist.outbox.recording.recorded import EventReused, Recorded, VersionConflict
+from projectionist.outbox.recording.stream_recorder import StreamRecorder
 
 pytestmark = pytest.mark.asyncio
 
@@ -191,3 +192,13 @@ async def test_where_the_server_counts_in_another_way_no_call_goes_on_for_ever(c
             except WrongSequence:
                 wrong += 1
     assert 0 < wrong == 8 - len(await cart.told())
+
+
+async def test_a_server_that_gives_no_answer_is_told_and_the_call_made_again_goes_on(
+    cart: RecordingApp, servers: Servers
+) -> None:
+    async with cart.client() as client, StreamRecorder(client, cart.app.stream_of, within_s=0.1) as impatient:
+        with servers.nats_stopped(), pytest.raises(NotPublished, match=r"no answer within 0\.1 s"):
+            await impatient.record("cart/1", CartOpened("ann"), expected_version=0)
+        async with StreamRecorder(client, cart.app.stream_of) as patient:
+            assert (await patient.record("cart/1", CartOpened("ann"), expected_version=0)).version == 1
