@@ -19,6 +19,7 @@ from projectionist.core.settings.settings import Nats, Postgres, Settings
 
 pytestmark = pytest.mark.asyncio
 
+BRIEF = latency.LatencyPlan(rates=(50, 400), seconds=0.3, warm_s=0.1)
 SMALL = ("bench", "live", "--events", "2000", "--aggregates", "200", "--repeats", "1")
 
 
@@ -65,11 +66,10 @@ async def test_latencies_at_each_rate_and_sizes_with_their_picture(
 ) -> None:
     """In this process, with a moment for each rate and small sizes: there are no options for that."""
     settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
-    monkeypatch.setattr(latency, "SECONDS", 0.3)
-    monkeypatch.setattr(latency, "WARM_S", 0.1)
-    monkeypatch.setattr(latency, "RATES", (50, 400))
     said: list[str] = []
-    found = (await suite("latency", Asked(), settings, None, said.append)).document["latency"]
+    found = (await suite("latency", Asked(latency_plan=BRIEF), settings, None, said.append)).document[
+        "latency"
+    ]
     for name in ("visible_ms", "called_ms", "faststream_visible_ms"):
         for rate in ("50", "400"):
             shares = found[name][rate]
@@ -90,14 +90,11 @@ async def test_latencies_at_each_rate_and_sizes_with_their_picture(
 async def test_one_run_of_all_tells_every_figure_that_has_a_goal(
     servers: Servers, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(latency, "SECONDS", 0.3)
-    monkeypatch.setattr(latency, "WARM_S", 0.1)
-    monkeypatch.setattr(latency, "RATES", (50, 400))
     monkeypatch.setattr(live, "TRACED_ROUNDS", 1)
     monkeypatch.setattr(live, "variants", lambda _: {"plain": variants()["plain"]})
     settings = Settings(postgres=Postgres(url=Url(database)), nats=Nats(url=(Url(servers.nats_url),)))
     said: list[str] = []
-    asked = Asked(events=500, aggregates=50, repeats=1)
+    asked = Asked(events=500, aggregates=50, repeats=1, latency_plan=BRIEF)
     report = await suite("all", asked, settings, None, said.append)
     found = json.loads(json.dumps(msgspec.to_builtins(report.document)))
     for name in ("live.ratio_twin", "live.ratio_faststream", "live.ratio_drain", "live.ratio_one"):

@@ -21,6 +21,7 @@ from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.context import BatchContext
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
+from projectionist.runner.batch.times import USUAL, BatchTimes
 from projectionist.runner.batch.types import Batch, BatchResult
 from projectionist.runner.batch.writes import Identity
 from projectionist.runner.decoding.delivery import Delivery
@@ -34,10 +35,12 @@ _sequences = count(1)
 class BatchDriver:
     """One process of a consumer, batch by batch as the test says."""
 
-    def __init__(self, consumer: Consumer, session: BatchSession, harness: ConsumerHarness) -> None:
+    def __init__(
+        self, consumer: Consumer, session: BatchSession, harness: ConsumerHarness, times: BatchTimes = USUAL
+    ) -> None:
         self.consumer = consumer
         self.session = session
-        self.context = BatchContext(consumer)
+        self.context = BatchContext(consumer, times=times)
         self.settler = BatchSettler(self.context, session)
         self._harness = harness
 
@@ -127,7 +130,11 @@ def arrival(subject: str, headers: dict[str, str], data: bytes, seq: int, *, del
 
 @asynccontextmanager
 async def batch_drivers(
-    harness: ConsumerHarness, cls: type, drivers: int = 1, policy: Policy | None = None
+    harness: ConsumerHarness,
+    cls: type,
+    drivers: int = 1,
+    policy: Policy | None = None,
+    times: BatchTimes = USUAL,
 ) -> AsyncIterator[list[BatchDriver]]:
     """So many processes of one consumer, whose read model is there."""
     stream = await api.stream(harness.nats, harness.stream.name)
@@ -139,7 +146,7 @@ async def batch_drivers(
             session = BatchSession(
                 consumer, harness.settings.postgres, lambda c, who: model_for(c, who, SCHEMA)
             )
-            made.append(BatchDriver(consumer, session, harness))
+            made.append(BatchDriver(consumer, session, harness, times))
         yield made
     finally:
         for driver in made:

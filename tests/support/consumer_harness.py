@@ -30,7 +30,9 @@ from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.admin.parked_actions import ParkedActions
 from projectionist.runner.admin.quarantine_actions import QuarantineActions
 from projectionist.runner.batch.batch_session import store_of
+from projectionist.runner.batch.times import USUAL, BatchTimes
 from projectionist.runner.consumers.registry import Registry
+from projectionist.runner.database.chores import AGAIN
 from projectionist.runner.process.consumer_worker import ConsumerWorker
 from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.process.supervisor import Supervised, supervise
@@ -107,12 +109,12 @@ class ConsumerHarness:
         self._ids = count(1)
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def migrate(self, *consumers: type) -> None:
-        """Create or evolve the read models of these classes."""
+    async def migrate(self, *consumers: type, **options: float) -> None:
+        """Create or evolve the read models of these classes; `options` are those of `ReadModels`."""
         definitions = [definition(cls) for cls in consumers]
         connection = await db.connect(self.settings.postgres, application_name="harness")
         try:
-            models = ReadModels(connection, SCHEMA)
+            models = ReadModels(connection, SCHEMA, **options)
             await models.apply(definitions, await models.plan(definitions))
         finally:
             await connection.close()
@@ -177,22 +179,29 @@ class ConsumerHarness:
         policy: Policy | None = None,
         limits: Limits | None = None,
         supervised: bool = False,
+        times: BatchTimes = USUAL,
+        again: RetryPolicy = AGAIN,
+        ping_s: float = connections.PING_S,
     ) -> AsyncIterator[list[ConsumerWorker]]:
         """The consumers at work in this process, as `processes` processes would be; `supervised`: what one of them
-        raises is tried again, as `run` does it."""
+        raises is tried again by the schedule `again`, as `run` does it."""
         settings = self.settings
         if policy is not None:
             settings = msgspec.structs.replace(settings, consumer_defaults=policy)
         if limits is not None:
             settings = msgspec.structs.replace(settings, batch=limits)
-        clients = [await connections.connect(settings.nats, name=f"harness {n}") for n in range(processes)]
+        clients = [
+            await connections.connect(settings.nats, name=f"harness {n}", ping_s=ping_s)
+            for n in range(processes)
+        ]
         access = await self._access(settings)
         groups = [
-            [ConsumerWorker(definition(cls), settings, c, access) for cls in consumers] for c in clients
+            [ConsumerWorker(definition(cls), settings, c, access, times=times) for cls in consumers]
+            for c in clients
         ]
         workers = [worker for group in groups for worker in group]
         running = (
-            [supervise([Supervised(worker) for worker in group]) for group in groups]
+            [supervise([Supervised(worker, again=again) for worker in group]) for group in groups]
             if supervised
             else [worker.run() for worker in workers]
         )

@@ -230,9 +230,11 @@ class Outbox:
         )
 
     @asynccontextmanager
-    async def relaying(self, *providers: Provider, consumers: tuple[str, ...] = ()) -> AsyncIterator[Relay]:
+    async def relaying(
+        self, *providers: Provider, consumers: tuple[str, ...] = (), **options: float
+    ) -> AsyncIterator[Relay]:
         """The real relay in this process, for the length of the block; what it started is settled at its end."""
-        relay = Relay({each.name: each for each in providers}, self.settings, consumers)
+        relay = Relay({each.name: each for each in providers}, self.settings, consumers, **options)
         task = asyncio.create_task(relay.run())
         try:
             yield relay

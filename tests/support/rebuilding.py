@@ -25,6 +25,7 @@ from projectionist.projections import definition
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged, Progress
 from projectionist.runner.rebuild.rebuild import Options, Rebuild, Rebuilt, give_up
+from projectionist.runner.rebuild.times import USUAL, RebuildTimes
 from projectionist.runner.verify.recompute import Recomputed, recompute
 from projectionist.runner.verify.verify import Verified, Verifier
 
@@ -64,13 +65,16 @@ class RebuildHarness:
         """Wake a builder that sleeps."""
         self._asleep[building].set()
 
-    async def rebuild(self, cls: type, *, progress: Progress | None = None, **options: Any) -> Rebuilt:
+    async def rebuild(
+        self, cls: type, *, progress: Progress | None = None, times: RebuildTimes = USUAL, **options: Any
+    ) -> Rebuilt:
         """Rebuild a consumer to its end."""
         client = await connections.connect(self.harness.settings.nats, name="builder")
         try:
             one = definition(cls)
             told = progress or Logged(one.name)
-            return await Rebuild(one, self.harness.settings, client, told, Options(**options)).run()
+            wanted = Options(**options)
+            return await Rebuild(one, self.harness.settings, client, told, wanted, times=times).run()
         finally:
             await client.close()
 

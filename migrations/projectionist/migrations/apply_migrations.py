@@ -17,7 +17,7 @@ from projectionist.migrations.catalog import (
     released,
 )
 
-PATIENCE = "60s"
+PATIENCE_S = 60.0
 """How long an applier waits for another one before it says so and gives up."""
 
 
@@ -37,7 +37,7 @@ async def refuse_pending(connection: Connection, schema: str) -> None:
         )
 
 
-async def migrate(connection: Connection, schema: str) -> list[Migration]:
+async def migrate(connection: Connection, schema: str, *, patience_s: float = PATIENCE_S) -> list[Migration]:
     """Apply everything that is pending and return it; empty when the database was up to date.
 
     Safe to call from several processes at once: one applies, the others wait and find nothing to do. A
@@ -45,7 +45,7 @@ async def migrate(connection: Connection, schema: str) -> list[Migration]:
     The connection must not be inside a transaction.
     """
     done: list[Migration] = []
-    while migration := await _apply_next(connection, schema):
+    while migration := await _apply_next(connection, schema, patience_s):
         done.append(migration)
     return done
 
@@ -62,10 +62,10 @@ def script(migration: Migration, schema: str) -> str:
     return "\n\n".join((f"begin; -- migration {migration.name}", *steps, "commit;"))
 
 
-async def _apply_next(connection: Connection, schema: str) -> Migration | None:
+async def _apply_next(connection: Connection, schema: str, patience_s: float) -> Migration | None:
     statements = Statements(PACKAGE, schema)
     async with connection.transaction():
-        await _take_lock(connection, statements, schema)
+        await _take_lock(connection, statements, schema, patience_s)
         # Read after the lock, by a statement of its own: who held it before us may have applied everything.
         waiting = await plan(connection, schema)
         if not waiting:
@@ -74,13 +74,13 @@ async def _apply_next(connection: Connection, schema: str) -> Migration | None:
         return waiting[0]
 
 
-async def _take_lock(connection: Connection, statements: Statements, schema: str) -> None:
-    await connection.execute(statements["wait_for_migration_lock"], PATIENCE)
+async def _take_lock(connection: Connection, statements: Statements, schema: str, patience_s: float) -> None:
+    await connection.execute(statements["wait_for_migration_lock"], f"{patience_s * 1000:.0f}ms")
     try:
         await connection.execute(statements["lock_migrations"], advisory_key(schema, "migrate"))
     except asyncpg.LockNotAvailableError:
         raise MigrationError(
-            f"another process has been migrating schema {schema!r} for more than {PATIENCE}",
+            f"another process has been migrating schema {schema!r} for more than {patience_s:g} s",
             remedy="Wait for it to end, then run this again",
         ) from None
     await connection.execute(statements["guard_readers"])

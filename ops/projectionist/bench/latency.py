@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from projectionist.bench.ground import Ground
     from projectionist.core.settings.settings import Settings
 
-RATES = (1, 100, 1000, 5000)
-"""Events a second."""
 PEER_MOST = 1000
 """The peer gets no more: it would only fall behind."""
-SECONDS, WARM_S = 8.0, 1.5
-"""How long a rate is kept up, and how long before its events count."""
 PROBES_PER_S = 200
 """So many events a second are watched at most."""
 RELAY = ("-m", "projectionist.bench.relay_product", "nats")
@@ -47,6 +43,24 @@ TITLES = {
 }
 
 Tell = Callable[[str], None]
+
+
+class LatencyPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The rates at which events are published, and for how long."""
+
+    rates: tuple[int, ...] = (1, 100, 1000, 5000)
+    """Events a second."""
+    seconds: float = 8.0
+    """How long a rate is kept up after its events have begun to count."""
+    warm_s: float = 1.5
+
+    def events(self, rate: int) -> int:
+        """Return how many events are published at this rate."""
+        return max(10, round(rate * (self.seconds + self.warm_s)))
+
+    def counts_from(self, rate: int) -> float:
+        """Return the number of the first event that counts."""
+        return rate * self.warm_s if rate > 1 else 0
 
 
 class LatencyResult(msgspec.Struct):
@@ -69,24 +83,26 @@ class Watch:
             self.taken.append((time.perf_counter() - begun) * 1000)
 
 
-async def latency(settings: Settings, load: Load, tell: Tell) -> LatencyResult:
+async def latency(settings: Settings, load: Load, plan: LatencyPlan, tell: Tell) -> LatencyResult:
     """Measure; `tell` hears what is being done."""
     part, skipped = contenders(settings.nats, past=0)
     measured = LatencyResult({name: {} for name in TITLES}, skipped)
-    for rate in RATES:
-        shown = await _visible(settings, load, part["product"], rate)
+    for rate in plan.rates:
+        shown = await _visible(settings, load, part["product"], plan, rate)
         measured.found["visible_ms"][rate] = shown
         tell(f"{rate:,} events/s: visible after {shown['p50']:.1f} ms, p99 {shown['p99']:.1f} ms")
         if "faststream" in part and rate <= PEER_MOST:
             measured.found["faststream_visible_ms"][rate] = await _visible(
-                settings, load, part["faststream"], rate
+                settings, load, part["faststream"], plan, rate
             )
-        called = measured.found["called_ms"][rate] = await _called(settings, load, rate)
+        called = measured.found["called_ms"][rate] = await _called(settings, load, plan, rate)
         tell(f"{rate:,} events/s: provider called after {called['p50']:.1f} ms, p99 {called['p99']:.1f} ms")
     return measured
 
 
-async def _visible(settings: Settings, load: Load, one: Contender, rate: int) -> dict[str, float]:
+async def _visible(
+    settings: Settings, load: Load, one: Contender, plan: LatencyPlan, rate: int
+) -> dict[str, float]:
     async with (
         made(settings) as ground,
         ground.scene() as scene,
@@ -104,10 +120,10 @@ async def _visible(settings: Settings, load: Load, one: Contender, rate: int) ->
                         watch.seen(row["id"])
                 await asyncio.sleep(0.0002)
 
-        return await _watched(ground, (child,), load, rate, look, str)
+        return await _watched(ground, (child,), load, plan, rate, look, str)
 
 
-async def _called(settings: Settings, load: Load, rate: int) -> dict[str, float]:
+async def _called(settings: Settings, load: Load, plan: LatencyPlan, rate: int) -> dict[str, float]:
     app = variants()["intents"]
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(made(settings))
@@ -125,7 +141,7 @@ async def _called(settings: Settings, load: Load, rate: int) -> dict[str, float]
             await ground.client.subscribe(ground.told_subjects, cb=heard)
             await asyncio.Event().wait()
 
-        return await _watched(ground, (child, relay), load, rate, look, _told_key)
+        return await _watched(ground, (child, relay), load, plan, rate, look, _told_key)
 
 
 def _told_key(identity: str) -> str:
@@ -136,6 +152,7 @@ async def _watched(
     ground: Ground,
     children: Sequence[Child],
     load: Load,
+    plan: LatencyPlan,
     rate: int,
     look: Callable[[Watch], Awaitable[None]],
     name_of: Callable[[str], str],
@@ -144,9 +161,8 @@ async def _watched(
     watch = Watch()
     looking = asyncio.ensure_future(look(watch))
     try:
-        await _publish(
-            ground, children, msgspec.structs.replace(load, events=_events(rate)), rate, watch, name_of
-        )
+        some = msgspec.structs.replace(load, events=plan.events(rate))
+        await _publish(ground, children, some, rate, plan.counts_from(rate), watch, name_of)
         deadline = time.monotonic() + LONGEST_S
         while watch.waiting:
             _check(children)
@@ -167,15 +183,12 @@ def _check(children: Sequence[Child]) -> None:
         child.check()
 
 
-def _events(rate: int) -> int:
-    return max(10, round(rate * (SECONDS + WARM_S)))
-
-
 async def _publish(
     ground: Ground,
     children: Sequence[Child],
     load: Load,
     rate: int,
+    counts_from: float,
     watch: Watch,
     name_of: Callable[[str], str],
 ) -> None:
@@ -184,7 +197,7 @@ async def _publish(
         due = begun + number / rate
         if (wait := due - time.perf_counter()) > 0:
             await asyncio.sleep(wait)
-        if number % every == 0 and (number >= rate * WARM_S or rate == 1):
+        if number % every == 0 and number >= counts_from:
             watch.waiting[name_of(message.headers[DEFAULTS["id"]])] = time.perf_counter()
         await ground.client.publish(ground.subject(message), message.body, headers=message.headers)
         if number % 100 == 0:

@@ -28,6 +28,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     random_ids: bool = False
     inbox_rows: int = 0
     variants: bool = False
+    latency_plan: latency.LatencyPlan = latency.LatencyPlan()
 
     def load(self, events: int, aggregates: int) -> Load:
         """Return the load, with these sizes where nothing else was asked for."""
@@ -96,8 +97,8 @@ async def _relay(asked: Asked, settings: Settings, embedded: Embedded | None, te
 
 async def _latency(asked: Asked, settings: Settings, _: Embedded | None, tell: Tell) -> BenchReport:
     load = asked.load(0, 20_000)
-    measured = await latency.latency(settings, load, tell)
-    sizes = {"aggregates": load.aggregates, "payload": load.payload, "seconds": latency.SECONDS}
+    measured = await latency.latency(settings, load, asked.latency_plan, tell)
+    sizes = {"aggregates": load.aggregates, "payload": load.payload, "seconds": asked.latency_plan.seconds}
     return BenchReport(latency.document(measured), sizes, latency.text(measured))
 
 

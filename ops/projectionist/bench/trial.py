@@ -75,14 +75,22 @@ async def run(ground: Ground, load: Load, one: Contender) -> Cost:
     return cost
 
 
-async def trial(ground: Ground, scene: Scene, one: Contender, messages: int, stored: int) -> Cost:
+async def trial(
+    ground: Ground,
+    scene: Scene,
+    one: Contender,
+    messages: int,
+    stored: int,
+    *,
+    patience_s: float = PATIENCE_S,
+) -> Cost:
     """Run a contender until it has acked `messages` of those `stored` in the stream."""
     found: list[Used] = []
     async with (
         ground.meter.over(found.append),
         running(ground.settings, scene, one.arguments, one.environment) as child,
     ):
-        acked, seconds = await _watched(child, scene, ground.client, messages, stored)
+        acked, seconds = await _watched(child, scene, ground.client, messages, stored, patience_s=patience_s)
         if one.later:
             seconds = await _settled(ground, child, scene)
     return Cost(acked, seconds, child.cpu_s, child.rss_mb, found[0])
@@ -94,10 +102,16 @@ async def caught_up(child: Child, scene: Scene, client: Client) -> None:
 
 
 async def _watched(
-    child: Child, scene: Scene, client: Client, messages: int, stored: int
+    child: Child,
+    scene: Scene,
+    client: Client,
+    messages: int,
+    stored: int,
+    *,
+    patience_s: float = PATIENCE_S,
 ) -> tuple[int, float]:
     """Return how many messages it had acked on each durable when they were enough, and the seconds until the last."""
-    best, deadline = -1, time.monotonic() + PATIENCE_S
+    best, deadline = -1, time.monotonic() + patience_s
     while time.monotonic() < deadline:
         child.check()
         found = [
@@ -108,7 +122,7 @@ async def _watched(
             last = max(one.ack_floor.last_active or one.created for one in found)
             return acked, (last - min(one.created for one in found)).total_seconds()
         if acked > best:
-            best, deadline = acked, time.monotonic() + PATIENCE_S
+            best, deadline = acked, time.monotonic() + patience_s
         await asyncio.sleep(LOOK_S)
     raise BenchError(f"a contender stands still after {max(best, 0)} events: {child.said()}")
 

@@ -13,7 +13,7 @@ from tests.support.waiting import listening
 from projectionist.core.operator import Act
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.settings.settings import Policy
-from projectionist.runner.pipeline import loop
+from projectionist.runner.batch.times import BatchTimes
 
 pytestmark = pytest.mark.asyncio
 ACT = Act("ops", "the test wants it")
@@ -81,16 +81,16 @@ async def test_followers_of_a_poison_are_applied_in_order_after_the_fix(live: Co
 
 
 async def test_a_handler_that_asks_for_a_retry_gets_it_on_time_and_its_followers_wait(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness,
 ) -> None:
-    monkeypatch.setattr(loop, "SWEEP_S", 3600)  # nobody looks at what is due but who made it due
+    times = BatchTimes(sweep_s=3600)  # nobody looks at what is due but who made it due
     s = shop(live.stream)
     s.trouble.later.update({"one", "two"})
     await live.migrate(s.Orders)
     policy = msgspec.structs.replace(
         live.policy, retry=RetryPolicy(initial_s=0.01, maximum_s=0.01, attempts=10_000)
     )
-    async with live.running(s.Orders, policy=policy):
+    async with live.running(s.Orders, policy=policy, times=times):
         for number, note in enumerate(("one", "two"), 1):
             await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
             await live.publish(OrderNoted(note), f"o{number}", 2)

@@ -60,7 +60,7 @@ async def test_a_relay_that_dies_is_named_with_what_it_said(
 ) -> None:
     monkeypatch.setattr(latency, "RELAY", ("-c", "raise SystemExit('httpcore is missing')"))
     with pytest.raises(BenchError, match="relay ended with 1: httpcore is missing"):
-        await latency._called(here.settings, LOAD, 1)
+        await latency._called(here.settings, LOAD, latency.LatencyPlan(), 1)
 
 
 async def test_twin_peer_and_product_end_in_the_same_inbox_positions_and_rows(here: Ground) -> None:
@@ -104,13 +104,10 @@ async def test_a_contender_that_ends_is_told_with_what_it_said(here: Ground) -> 
             await trials.trial(here, scene, does("raise SystemExit('no such thing')"), 1, 1)
 
 
-async def test_a_contender_that_stands_still_is_given_up(
-    here: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trials, "PATIENCE_S", 0.2)
+async def test_a_contender_that_stands_still_is_given_up(here: Ground) -> None:
     async with here.scene() as scene:
         with pytest.raises(BenchError, match="stands still after 0 events"):
-            await trials.trial(here, scene, does("import time; time.sleep(60)"), 1, 1)
+            await trials.trial(here, scene, does("import time; time.sleep(60)"), 1, 1, patience_s=0.2)
 
 
 async def test_neither_a_schema_nor_a_stream_outlives_its_ground(servers: Servers, database: str) -> None:

@@ -108,12 +108,9 @@ async def test_a_killed_server_is_come_back_to_and_each_change_is_told(
     assert len(refused) <= 1, "a server that stays away is told once"
 
 
-async def test_a_connection_that_carries_nothing_any_more_is_given_up(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "PING_S", 0.1)
+async def test_a_connection_that_carries_nothing_any_more_is_given_up(servers: Servers) -> None:
     async with proxied(servers.nats_url) as proxy:
-        client = await connections.connect(Nats(url=(Url(proxy.url),)), name="test")
+        client = await connections.connect(Nats(url=(Url(proxy.url),)), name="test", ping_s=0.1)
         with listening() as heard:
             proxy.cut()
             await heard.wait("broker.reconnected")

@@ -103,12 +103,11 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
     assert CANARY not in str(refused.value)
 
 
-async def test_a_server_that_does_not_answer_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "CONNECT_WITHIN_S", 0.05)
+async def test_a_server_that_does_not_answer_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/db"
-        with pytest.raises(DatabaseUnreachableError, match="does not answer"):
-            await connections.connect(Postgres(url=Url(url)), application_name="test")
+        with pytest.raises(DatabaseUnreachableError, match=r"does not answer within 0\.05 s"):
+            await connections.connect(Postgres(url=Url(url)), application_name="test", within_s=0.05)
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])

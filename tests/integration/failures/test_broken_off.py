@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,10 +13,8 @@ from tests.support.waiting import eventually
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.runner.batch.sequencing import BatchOrder
 from projectionist.runner.batch.types import Batch, BatchResult
-from projectionist.runner.database.chores import ChoreFailures
 from projectionist.runner.pipeline.batch_retry import BatchSettler
 from projectionist.runner.pipeline.loop import Pipeline
-from projectionist.runner.process import supervisor
 
 pytestmark = pytest.mark.asyncio
 
@@ -45,7 +42,6 @@ async def test_an_event_whose_error_ends_its_consumer_is_failed_and_others_are_a
     monkeypatch.setattr(BatchSettler, "settle", settled)
     monkeypatch.setattr(Pipeline, "_applied", whole)
     soon = RetryPolicy(initial_s=0.01, maximum_s=0.1)
-    monkeypatch.setattr(supervisor, "ChoreFailures", partial(ChoreFailures, again=soon))
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -58,6 +54,6 @@ async def test_an_event_whose_error_ends_its_consumer_is_failed_and_others_are_a
         failed = "select error from {s}.parked where id = 'bad' and cause = 'failed'"
         return any("tries of it ended" in str(row) for row in await live.fetch(failed))
 
-    async with live.running(s.Orders, supervised=True):
+    async with live.running(s.Orders, supervised=True, again=soon):
         await eventually(told)
     assert len(await live.rows("orders")) == 5

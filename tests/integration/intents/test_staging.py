@@ -32,7 +32,6 @@ from projectionist.outbox.intents.staging import (
     unpack_all,
     unpack_some,
 )
-from projectionist.outbox.relay import relay as relays
 from projectionist.outbox.relay.database_link import DatabaseLink
 from projectionist.outbox.relay.notify import Notifier, channel
 from projectionist.projections.reactor_answers import answer_of
@@ -199,11 +198,8 @@ async def test_a_relay_unpacks_staged_and_later_intents_without_a_notification(h
     assert provider.executions == Counter({"key-1": 1, "key-2": 1})
 
 
-async def test_a_consumers_commit_wakes_the_relay(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_consumers_commit_wakes_the_relay(live: ConsumerHarness) -> None:
     """Polling would take minutes here, so it is the notify that brings the intent to the provider."""
-    monkeypatch.setattr(relays, "POLL_S", 600)
     s, provider = shop(live.stream), scripted()
     await live.migrate(s.Orders)
     waker = Notifier(live.settings.postgres)
@@ -212,7 +208,7 @@ async def test_a_consumers_commit_wakes_the_relay(
     try:
         async with (
             outbox(live.database) as box,
-            box.relaying(made(provider, "email")),
+            box.relaying(made(provider, "email"), poll_s=600),
             live.running(s.Orders),
         ):
             await live.publish(OrderPlaced("ann", 500), "o1", 1)

@@ -17,7 +17,7 @@ from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.nats.subject_relations import ALL
 from projectionist.runner.jetstream import stream_reader as scanning
 from projectionist.runner.jetstream.pull_buffer import Pulls
-from projectionist.runner.jetstream.stream_reader import fetch, scan, sequence
+from projectionist.runner.jetstream.stream_reader import ReadTimes, fetch, scan, sequence
 
 pytestmark = pytest.mark.asyncio
 
@@ -65,10 +65,9 @@ async def test_a_reader_that_the_broker_has_lost_is_made_anew(
 ) -> None:
     monkeypatch.setattr(scanning, "AT_ONCE", 50)
     monkeypatch.setattr(scanning, "BLOCK", 20)
-    monkeypatch.setattr(scanning, "HEARTBEAT_S", 0.2)
-    monkeypatch.setattr(scanning, "RETRY_S", 0.01)
     seen: list[int] = []
-    async for block in scan(client, stream.name, ALL, 1, MANY):
+    soon = ReadTimes(heartbeat_s=0.2, retry_s=0.01)
+    async for block in scan(client, stream.name, ALL, 1, MANY, times=soon):
         seen += [sequence(one) for one in block]
         if len(seen) in range(100, 140):
             for info in await live.nats.jetstream().consumers_info(stream.name):

@@ -106,13 +106,12 @@ async def test_of_two_appliers_at_once_one_waits_and_finds_nothing_to_do(databas
 
 
 async def test_an_applier_that_waited_too_long_says_what_it_waits_for(
-    connection: Connection, database: str, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, database: str
 ) -> None:
-    monkeypatch.setattr(apply_migrations, "PATIENCE", "50ms")
     holder = await asyncpg.connect(database)
     try:
         await holder.execute(f"select pg_advisory_lock({advisory_key('fresh', 'migrate')})")
         with pytest.raises(MigrationError, match="another process has been migrating schema 'fresh'"):
-            await migrate(connection, "fresh")
+            await migrate(connection, "fresh", patience_s=0.05)
     finally:
         await holder.close()

@@ -13,16 +13,15 @@ from tests.support.waiting import HANG_S, listening
 
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import definition
+from projectionist.runner.batch.times import BatchTimes
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.pipeline import loop
 
 pytestmark = pytest.mark.asyncio
 
 
 async def test_a_batch_beyond_the_ack_wait_is_not_acked_and_its_redelivery_is_absorbed(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness,
 ) -> None:
-    monkeypatch.setattr(loop, "PATIENCE", 100.0)  # as if the broker had not heard that it takes longer
     s = shop(live.stream)
     await live.migrate(s.Orders)
     seq = await live.publish(OrderPlaced("ann", 500), "o1", 1)
@@ -30,7 +29,7 @@ async def test_a_batch_beyond_the_ack_wait_is_not_acked_and_its_redelivery_is_ab
     policy = msgspec.structs.replace(live.policy, ack_wait_s=1)
     async with live.acks(s.Orders) as acks, live.pool.acquire() as taker:
         with listening() as heard:
-            async with live.running(s.Orders, policy=policy):
+            async with live.running(s.Orders, policy=policy, times=BatchTimes(progress_share=100.0)):
                 await heard.wait("worker.running")
                 async with taker.transaction():  # an exclusive taker holds the batch up past its ack wait
                     await taker.execute("select pg_advisory_xact_lock($1)", key)

@@ -22,7 +22,7 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import Act
 from projectionist.core.retry_policy import RetryPolicy
-from projectionist.runner.batch import failure_evidence
+from projectionist.runner.batch.times import BatchTimes
 from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.failures.consumer_breaker import ConsumerBreaker
 
@@ -76,15 +76,14 @@ async def test_an_event_whose_statement_takes_for_ever_is_failed_and_all_others_
 
 
 async def test_an_event_that_is_slow_when_nothing_else_comes_keeps_nobody_waiting_for_long(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness,
 ) -> None:
-    monkeypatch.setattr(failure_evidence, "PATIENCE_S", 0.5)
     cls = notes(live.stream)
     await live.migrate(cls)
     tuned(live, postgres={"statement_s": 0.3, "lock_s": 0.2})
     await live.publish(OrderNoted("slow"), "bad", 1)
     with listening() as heard:
-        async with live.running(cls):
+        async with live.running(cls, times=BatchTimes(patience_s=0.5)):
             await heard.wait("batch.outage")
             await live.publish(OrderNoted("x"), "good", 1)
             await comes(live, NOTES, ["good"])
@@ -157,15 +156,12 @@ async def test_two_seconds_of_trouble_cost_no_event_an_attempt(live: ConsumerHar
     assert await inspection.count_parked(live) == 0
 
 
-async def test_trouble_that_outlasts_all_patience_ends_with_everything_applied(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_trouble_that_outlasts_all_patience_ends_with_everything_applied(live: ConsumerHarness) -> None:
     """Some are put aside while nobody can tell; each comes again, and none waits for a person."""
-    monkeypatch.setattr(failure_evidence, "PATIENCE_S", 0.1)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     tuned(live, policy={"retry": retrying(30)})
-    async with live.running(s.Orders):
+    async with live.running(s.Orders, times=BatchTimes(patience_s=0.1)):
         with listening() as heard:
             async with raising(live, "XX000"):
                 for number in range(8):

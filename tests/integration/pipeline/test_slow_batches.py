@@ -12,9 +12,11 @@ from tests.support.shop import OrderNoted
 
 from projectionist.core.postgres import connections
 from projectionist.projections import Projection, on
-from projectionist.runner.pipeline import batch_retry
+from projectionist.runner.batch.times import BatchTimes
 
 pytestmark = pytest.mark.asyncio
+
+IMPATIENT = BatchTimes(long_s=0.3)
 
 
 def slow(live: ConsumerHarness) -> type:
@@ -42,7 +44,6 @@ def slow(live: ConsumerHarness) -> type:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions that may idle for a moment only."""
     monkeypatch.setitem(connections.SESSION, "idle_in_transaction_session_timeout", "400ms")
-    monkeypatch.setattr(batch_retry, "LONG_S", 0.3)
 
 
 async def test_a_batch_that_takes_longer_than_a_session_may_idle_is_settled_in_parts(
@@ -50,7 +51,7 @@ async def test_a_batch_that_takes_longer_than_a_session_may_idle_is_settled_in_p
 ) -> None:
     cls = slow(live)
     await live.migrate(cls)
-    async with batch_drivers(live, cls) as (driver,):
+    async with batch_drivers(live, cls, times=IMPATIENT) as (driver,):
         applied = await driver.settle(*(driver.read(OrderNoted("n"), f"o{n}", 1) for n in range(10)))
 
     assert len(applied) > 1
@@ -63,7 +64,7 @@ async def test_an_aggregate_that_drains_for_longer_than_a_session_may_idle_drain
     cls = slow(live)
     await live.migrate(cls)
     policy = msgspec.structs.replace(live.policy, drain_batch_size=16)
-    async with batch_drivers(live, cls, policy=policy) as (driver,):
+    async with batch_drivers(live, cls, policy=policy, times=IMPATIENT) as (driver,):
         await driver.settle(*(driver.read(OrderNoted("n"), "o1", n) for n in range(2, 14)))
         await driver.settle(driver.read(OrderNoted("n"), "o1", 1))
         await driver.settle_due()
@@ -76,7 +77,7 @@ async def test_an_event_whose_handler_outlasts_what_a_session_may_idle_is_failed
 ) -> None:
     cls = slow(live)
     await live.migrate(cls)
-    async with batch_drivers(live, cls) as (driver,):
+    async with batch_drivers(live, cls, times=IMPATIENT) as (driver,):
         texts = ["n"] * 4 + ["slow"] + ["n"] * 5
         await driver.settle(*(driver.read(OrderNoted(text), f"o{n}", 1) for n, text in enumerate(texts)))
 

@@ -19,8 +19,8 @@ from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
 from projectionist.runner.batch.batch_session import tag
+from projectionist.runner.batch.times import BatchTimes
 from projectionist.runner.consumers import status
-from projectionist.runner.pipeline import inbox_worker, loop
 from projectionist.runner.process.run import refuse_unmonitored
 
 STORE = Policy(ack="after-store", late_s=0)
@@ -53,18 +53,16 @@ async def test_an_event_is_stored_then_applied_with_its_effect(live: ConsumerHar
 @pytest.mark.asyncio
 @pytest.mark.parametrize("sequence", ["contiguous", "unordered"])
 async def test_what_is_stored_is_applied_at_once_and_not_at_the_next_sweep(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch, sequence: str
+    live: ConsumerHarness, sequence: str
 ) -> None:
     """Where nothing else happens, a row would be behind its event by up to a second."""
     s = shop(live.stream, sequence=sequence)
     await live.migrate(s.Orders)
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
-    async with live.running(s.Orders, policy=STORE):
+    async with live.running(s.Orders, policy=STORE, times=BatchTimes(sweep_s=600.0)):
         await live.value_of("select count(*) from orders", 1)
-        monkeypatch.setattr(inbox_worker, "SWEEP_S", 600.0)
-        monkeypatch.setattr(loop, "SWEEP_S", 600.0)
         await live.publish(OrderPlaced("ann", 1), "o2", 1)
-        await live.value_of("select count(*) from orders", 2)  # a sweep may still be due from before
+        await live.value_of("select count(*) from orders", 2)
         for n in range(3, 6):
             await live.publish(OrderPlaced("ann", 1), f"o{n}", 1)
             await live.value_of("select count(*) from orders", n)

@@ -15,7 +15,6 @@ from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import listening
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
-from projectionist.runner.batch import sql_handlers
 from projectionist.runner.batch.transaction import BatchAttempt
 
 pytestmark = pytest.mark.asyncio
@@ -145,10 +144,7 @@ async def test_what_a_pure_handler_raises_ends_nothing_but_its_event(
     ]
 
 
-async def test_a_handler_that_waits_for_what_never_comes_fails_its_event_alone(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sql_handlers, "IDLE_S", 0.5)
+async def test_a_handler_that_waits_for_what_never_comes_fails_its_event_alone(live: ConsumerHarness) -> None:
     cause, error_class, error = await failed_alone(live, by_sql(live.stream, waits_for_ever))
     assert (cause, error_class) == ("failed", "alone")
     assert error == "the handler has made no use of its transaction for 0.5 s, and has not returned"

@@ -17,7 +17,7 @@ from tests.support.process import projectionist, run_projectionist
 from tests.support.shop import shop
 from tests.support.waiting import Heard, eventually, listening, silent_for
 
-from projectionist.core.nats import connections as core_broker
+from projectionist.core.nats.connections import PING_S
 from projectionist.runner.process.run import MOST_CONNECTIONS
 
 pytestmark = pytest.mark.asyncio
@@ -275,18 +275,16 @@ async def test_a_nats_server_that_is_stopped_under_load_is_waited_for(
 
 @pytest.mark.parametrize("ending", ["it carries on", "its connections never carry anything again"])
 async def test_a_way_to_nats_that_carries_nothing_while_the_server_runs_is_waited_out(
-    live: ConsumerHarness, told: list[str], monkeypatch: pytest.MonkeyPatch, ending: str
+    live: ConsumerHarness, told: list[str], ending: str
 ) -> None:
     """Other than with a stopped server, the stream goes on, and what is not acked is delivered again, to nobody."""
     lasting = ending.startswith("its")
-    if lasting:
-        monkeypatch.setattr(core_broker, "PING_S", 0.5)
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
     async with gateway(live.servers.nats_url) as gate:
         tuned(live, nats=gate.url, policy={"ack_wait_s": 1.0}, rows=50)
-        async with live.running(s.Orders, s.Spend, processes=2):
+        async with live.running(s.Orders, s.Spend, processes=2, ping_s=0.5 if lasting else PING_S):
             with listening() as heard:
                 await load.more(200)
                 await heard.wait("batch.acked", 2)

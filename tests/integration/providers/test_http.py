@@ -18,8 +18,12 @@ from projectionist.core import clock
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
 from projectionist.core.settings.sources import Layers, build
-from projectionist.outbox.providers import Http, Outcome, ProviderContext, Reply, Request, http_pool
+from projectionist.outbox.providers import Http, Outcome, ProviderContext, Reply, Request
+from projectionist.outbox.providers.egress import Egress
+from projectionist.outbox.providers.host_names import Names
 from projectionist.outbox.providers.http import HttpSettings
+from projectionist.outbox.providers.http_exchange import Transport
+from projectionist.outbox.providers.http_outcomes import HttpAnswer
 from projectionist.outbox.providers.runtime import attempt, prepare
 
 pytestmark = pytest.mark.asyncio
@@ -356,12 +360,17 @@ async def test_many_at_once_have_a_connection_each_and_leave_it_to_the_next() ->
         assert set(stub.executions.values()) == {1}
 
 
-async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_pool, "IDLE_S", 0.0)
-    async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
-        for number in range(3):
-            assert (await sent(pay, key=f"k{number}")).outcome is Outcome.SENT
-        assert stub.connections == 3
+async def test_a_connection_that_was_idle_for_long_is_not_used() -> None:
+    egress = Egress(hosts=None, private_hosts=("127.0.0.1",), resolve=Names())
+    async with stub_provider() as stub:
+        for idle_s, connections in ((60.0, 1), (0.0, 3)):
+            transport, before = Transport(egress, keep=True, idle_s=idle_s), stub.connections
+            for number in range(3):
+                request = a_request(key=f"{idle_s}-{number}")
+                answer = await transport.exchange("POST", stub.url(), [], BODY, request)
+                assert isinstance(answer, HttpAnswer), answer
+            await transport.close()
+            assert stub.connections - before == connections
 
 
 async def test_an_idle_connection_that_the_server_closed_is_not_used() -> None:

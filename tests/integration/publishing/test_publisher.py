@@ -21,7 +21,6 @@ from tests.support.waiting import HANG_S, listening
 from projectionist.core.nats import connections
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Policy
-from projectionist.outbox.publishing import publisher as publisher_of
 from projectionist.outbox.publishing.draft import PublishError
 from projectionist.outbox.publishing.publisher import NotPublished, Published, Publisher, WrongSequence
 from projectionist.projections import Event
@@ -174,14 +173,11 @@ class TestOnAStream:
                 await publisher.publish(Placed(order_id="7"), aggregate="order/7", version=2, id="e-2")
             ).duplicate
 
-    async def test_without_a_stream_it_is_told_in_time(
-        self, client: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_without_a_stream_it_is_told_in_time(self, client: Client, stream: Stream) -> None:
         """An outage is waited out for half a minute; a request that waits for a mistake hangs for as long."""
-        monkeypatch.setattr(publisher_of, "STREAM_S", 0.3)
         async with (
             asyncio.timeout(20),
-            publishing(client, stream, subject="nowhere.{aggregate}") as publisher,
+            publishing(client, stream, subject="nowhere.{aggregate}", stream_s=0.3) as publisher,
         ):
             with pytest.raises(
                 NotPublished, match=r"no stream takes the subject nowhere\.7\. Make the stream"

@@ -16,7 +16,6 @@ from tests.support.waiting import eventually
 
 from projectionist.projections import definition
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.read_models import migrate
 from projectionist.runner.read_models.change_plan import ReadModelError
 
 pytestmark = pytest.mark.asyncio
@@ -60,10 +59,9 @@ async def test_a_change_planned_for_a_generation_that_has_been_swapped_away_is_n
 
 
 async def test_a_table_that_somebody_reads_for_long_is_left_alone_in_time_and_told(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness,
 ) -> None:
     """Batches wait behind the change: not for as long as a report takes."""
-    monkeypatch.setattr(migrate, "PATIENCE_S", 4.0)
     s = shop(live.stream)
     await live.migrate(s.Orders)
     async with (
@@ -74,7 +72,7 @@ async def test_a_table_that_somebody_reads_for_long_is_left_alone_in_time_and_to
         await reader.fetch("select * from orders")
         begun = asyncio.get_running_loop().time()
         with pytest.raises(ReadModelError, match="in use"):
-            await live.migrate(grown(live.stream))
+            await live.migrate(grown(live.stream), patience_s=4.0)
         assert asyncio.get_running_loop().time() - begun < 6
         await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
     assert await live.rows("orders") == [("o1", "placed", 1, '["placed"]')]

@@ -18,7 +18,6 @@ from tests.support.waiting import listening
 from projectionist.core.operator import Act
 from projectionist.projections import Index, Projection, definition, on
 from projectionist.runner.admin.reset import CannotReset, Resetting
-from projectionist.runner.read_models import migrate
 from projectionist.runner.read_models.change_plan import ReadModelError
 from projectionist.runner.read_models.generations import drop
 from projectionist.runner.read_models.migrate import ReadModels
@@ -80,10 +79,9 @@ async def test_an_index_that_was_not_finished_is_made_again_by_the_next_migrate(
 
 
 async def test_readers_of_the_view_wait_for_a_moment_only_while_a_table_cannot_be_changed(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness,
 ) -> None:
     """Locks are taken in the order of the readers, and not asked for longer than a moment."""
-    monkeypatch.setattr(migrate, "PATIENCE_S", 4.0)
     await live.migrate(shop(live.stream).Orders)
     longest, over = 0.0, False
     holder, reader = await asyncpg.connect(live.database), await asyncpg.connect(live.database)
@@ -98,7 +96,7 @@ async def test_readers_of_the_view_wait_for_a_moment_only_while_a_table_cannot_b
     reading = asyncio.create_task(read())
     await holder.execute("begin; select * from projectionist.orders__g1")
     with pytest.raises(ReadModelError, match="in use"):
-        await live.migrate(grown(live.stream))
+        await live.migrate(grown(live.stream), patience_s=4.0)
     await holder.execute("commit")
     await live.migrate(grown(live.stream))
     over = True

@@ -32,6 +32,7 @@ from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream import stream_tail
 from projectionist.runner.jetstream.api import BrokerError
 from projectionist.runner.rebuild import catch_up
+from projectionist.runner.rebuild.times import RebuildTimes
 from projectionist.runner.stream_guard.adopt_stream import Adoption
 from projectionist.runner.verify.recompute import recompute
 
@@ -105,9 +106,7 @@ async def test_a_broker_frozen_at_the_swap_delays_no_batch_and_the_swap_ends_aft
 async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        barrier, "SHORT", RetryPolicy(initial_s=10.0, maximum_s=10.0)
-    )  # however busy the machine is
+    times = RebuildTimes(holds=RetryPolicy(initial_s=10.0, maximum_s=10.0))  # however busy the machine is
     s, rebuilds = shop(live.stream), RebuildHarness(live)
     await live.migrate(s.Orders)
     for number in range(20):
@@ -115,7 +114,7 @@ async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
     with listening() as heard:
         async with live.running(s.Orders):
             await live.settled(s.Orders)
-            async with rebuilds.frozen(s.Orders, "swap.asked") as building:
+            async with rebuilds.frozen(s.Orders, "swap.asked", times=times) as building:
                 for number in range(20):
                     await live.publish(OrderNoted("late"), f"o{number}", 2)
                 await live.settled(s.Orders)
@@ -128,11 +127,11 @@ async def test_a_swap_under_load_folds_what_came_last_without_asking_the_broker(
 
 
 async def test_handlers_of_sql_that_take_long_do_not_run_under_the_barrier_for_long(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness,
 ) -> None:
     """What came since the last round is folded outside when it takes longer than the barrier may be held."""
     policy = {"stream": live.stream.name, "subjects": live.stream.subject("order", "{aggregate}")}
-    monkeypatch.setattr(barrier, "SHORT", RetryPolicy(initial_s=0.5, maximum_s=0.5))
+    times = RebuildTimes(holds=RetryPolicy(initial_s=0.5, maximum_s=0.5))
 
     class Slow(SqlProjection, effects="beginning", **policy):
         """Takes its time over each note."""
@@ -150,7 +149,7 @@ async def test_handlers_of_sql_that_take_long_do_not_run_under_the_barrier_for_l
     with listening() as heard:
         async with live.running(Slow):
             await live.settled(Slow)
-            async with rebuilds.frozen(Slow, "swap.asked") as building:
+            async with rebuilds.frozen(Slow, "swap.asked", times=times) as building:
                 for version in range(2, 12):
                     await live.publish(OrderNoted(str(version)), "o1", version)
                 await live.settled(Slow)

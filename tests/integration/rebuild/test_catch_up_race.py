@@ -17,6 +17,7 @@ from projectionist.projections import definition
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.rebuild import catch_up_race, rebuild
 from projectionist.runner.rebuild.catch_up import CatchUp
+from projectionist.runner.rebuild.times import RebuildTimes
 
 pytestmark = pytest.mark.asyncio
 
@@ -63,7 +64,6 @@ async def outrun(rebuilds: RebuildHarness, cls: type, monkeypatch: pytest.Monkey
 async def test_catching_up_that_live_outruns_says_so_and_ends_with_a_word(
     rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catch_up_race, "PATIENCE_S", 1.0)
     s, told = shop(rebuilds.harness.stream), Heard()
     await rebuilds.harness.migrate(s.Orders)
     await rebuilds.harness.publish(OrderPlaced("ann", 1), "o1", 1)
@@ -71,7 +71,7 @@ async def test_catching_up_that_live_outruns_says_so_and_ends_with_a_word(
         await rebuilds.harness.settled(s.Orders)
         async with outrun(rebuilds, s.Orders, monkeypatch):
             with pytest.raises(catch_up_race.BuildOutrun, match="as fast as they can be caught up") as ended:
-                await rebuilds.rebuild(s.Orders, progress=told)
+                await rebuilds.rebuild(s.Orders, progress=told, times=RebuildTimes(outrun_s=1.0))
         assert "--slow-live" in ended.value.remedy
         assert any("live applies as fast" in line for line in told.said)
         monkeypatch.undo()

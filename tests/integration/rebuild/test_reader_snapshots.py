@@ -20,6 +20,7 @@ from tests.support.waiting import listening
 from projectionist.core.postgres.connections import Connection
 from projectionist.runner.rebuild import reader_snapshots
 from projectionist.runner.rebuild.rebuild import Rebuilt
+from projectionist.runner.rebuild.times import RebuildTimes
 
 pytestmark = pytest.mark.asyncio
 
@@ -61,13 +62,12 @@ async def test_a_reader_of_another_role_is_waited_for_by_a_runner_that_is_no_sup
 
 
 async def test_a_reader_that_began_after_the_new_rows_is_not_waited_for(
-    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness,
 ) -> None:
     """Not even while a transaction that writes, and is older than they, keeps every snapshot looking old."""
     harness = rebuilds.harness
     orders = await _filled(rebuilds)
     await harness.pool.execute("create table other (n int)")
-    monkeypatch.setattr(reader_snapshots, "WAIT_S", 5.0)
     async with (
         harness.pool.acquire() as writer,
         harness.pool.acquire() as old,
@@ -76,7 +76,7 @@ async def test_a_reader_that_began_after_the_new_rows_is_not_waited_for(
         await writer.execute("begin; insert into other values (1)")
         await old.execute("begin isolation level repeatable read; select 1")
         with listening() as heard:
-            building = asyncio.create_task(rebuilds.rebuild(orders))
+            building = asyncio.create_task(rebuilds.rebuild(orders, times=RebuildTimes(readers_s=5.0)))
             await heard.wait("rebuild.waiting")
             await young.execute("begin isolation level repeatable read")
             assert await young.fetchval("select count(*) from other") == 0
@@ -148,14 +148,13 @@ async def test_a_reader_on_a_standby_that_tells_of_its_readers_is_waited_for(
 
 
 async def test_a_standby_that_does_not_tell_of_its_readers_needs_a_word(
-    rebuilds: RebuildHarness, servers: Servers, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness, servers: Servers
 ) -> None:
     harness = rebuilds.harness
     orders = await _filled(rebuilds)
-    monkeypatch.setattr(reader_snapshots, "UNSEEN_S", 0.5)
     with standby(servers):
         with pytest.raises(reader_snapshots.Unseen, match=r"standby 'walreceiver'.* does not say"):
-            await rebuilds.rebuild(orders)
+            await rebuilds.rebuild(orders, times=RebuildTimes(unseen_s=0.5))
         assert await rebuilds.generation(orders) == 1
         harness.settings = msgspec.structs.replace(
             harness.settings, postgres=msgspec.structs.replace(harness.settings.postgres, unseen_readers=True)

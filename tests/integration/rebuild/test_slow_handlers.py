@@ -15,10 +15,9 @@ from tests.support.waiting import listening
 from projectionist.core import testpoints
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.projections import Projection, on
-from projectionist.runner.database import barrier
 from projectionist.runner.database.queries import BuildLost
 from projectionist.runner.history import fold_pace
-from projectionist.runner.rebuild import build_lease
+from projectionist.runner.rebuild.times import RebuildTimes
 
 pytestmark = pytest.mark.asyncio
 
@@ -51,38 +50,34 @@ async def filled(rebuilds: RebuildHarness, cls: type, orders: int) -> None:
 
 
 async def test_a_handler_that_takes_longer_than_the_turn_lasts_loses_nothing(
-    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness,
 ) -> None:
-    monkeypatch.setattr(build_lease, "TTL_S", 1.0)
-    monkeypatch.setattr(build_lease, "RENEWED_S", 0.1)
     takes_s = 0.0
     cls = slow(rebuilds.harness.stream, lambda cents: time.sleep(takes_s if cents == 3 else 0))
     await filled(rebuilds, cls, 5)
     takes_s = 2.5
 
-    assert (await rebuilds.rebuild(cls)).generation == 2
+    assert (await rebuilds.rebuild(cls, times=RebuildTimes(lease_s=1.0, renewed_s=0.1))).generation == 2
 
 
 async def test_a_turn_that_ran_out_and_that_nobody_else_took_is_taken_again(
-    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness,
 ) -> None:
-    monkeypatch.setattr(build_lease, "RENEWED_S", 0.05)
     cls = slow(rebuilds.harness.stream, lambda _: None)
     await filled(rebuilds, cls, 5)
     with listening() as heard:
-        async with rebuilds.reading(cls) as building:
+        async with rebuilds.reading(cls, times=RebuildTimes(renewed_s=0.05)) as building:
             await rebuilds.moments_pass()
             await heard.wait("build_lease.again")
         assert (await building).generation == 2
 
 
 async def test_a_turn_that_somebody_else_had_meanwhile_ends_the_build_and_names_him(
-    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness,
 ) -> None:
-    monkeypatch.setattr(build_lease, "RENEWED_S", 0.05)
     cls = slow(rebuilds.harness.stream, lambda _: None)
     await filled(rebuilds, cls, 5)
-    async with rebuilds.reading(cls) as building:
+    async with rebuilds.reading(cls, times=RebuildTimes(renewed_s=0.05)) as building:
         await rebuilds.harness.pool.execute(
             "update projectionist.leases set epoch = epoch + 1, owner = 'elsewhere pid 7',"
             " expires_at = clock_timestamp() where name like 'build:%'"
@@ -116,9 +111,8 @@ async def test_other_tasks_have_their_turn_while_slow_handlers_fold(rebuilds: Re
 
 
 async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_costs_one(
-    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness,
 ) -> None:
-    monkeypatch.setattr(fold_pace, "KEPT_S", 0.1)
     calls, took_s = 0, 0.0
 
     def work(_: int) -> None:
@@ -141,7 +135,7 @@ async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_co
     with listening() as heard:
         stop = testpoints.listen(die)
         with pytest.raises(RuntimeError):
-            await rebuilds.rebuild(cls)
+            await rebuilds.rebuild(cls, times=RebuildTimes(kept_s=0.1))
         stop()
         assert heard.counts["rebuild.divided"] == 1
         took_s, calls = 0.0, 0
@@ -151,15 +145,15 @@ async def test_a_bulk_that_takes_minutes_is_kept_in_parts_and_an_interruption_co
 
 
 async def test_slow_handlers_catch_up_in_small_transactions_that_fit_under_the_barrier(
-    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+    rebuilds: RebuildHarness,
 ) -> None:
-    monkeypatch.setattr(barrier, "SHORT", RetryPolicy(initial_s=0.4, maximum_s=0.4))
+    times = RebuildTimes(holds=RetryPolicy(initial_s=0.4, maximum_s=0.4))
     took_s = 0.0
     cls = slow(rebuilds.harness.stream, lambda _: time.sleep(took_s))
     await filled(rebuilds, cls, 10)
     with listening() as heard:
         async with rebuilds.harness.running(cls):
-            async with rebuilds.frozen(cls, "rebuild.bulk_done") as building:
+            async with rebuilds.frozen(cls, "rebuild.bulk_done", times=times) as building:
                 await rebuilds.harness.publish_all(
                     [(OrderPlaced("bob", n), f"p{n}", 1, f"p{n}") for n in range(400)]
                 )

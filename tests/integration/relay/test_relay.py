@@ -314,10 +314,7 @@ async def test_what_is_no_fault_of_a_destination_leaves_its_circuit_alone(harnes
 
 
 @pytest.mark.parametrize("crowds", [1, 3])
-async def test_a_slow_destination_leaves_room_to_the_others(
-    harness: Outbox, monkeypatch: pytest.MonkeyPatch, crowds: int
-) -> None:
-    monkeypatch.setattr("projectionist.outbox.relay.concurrency_shares.LOOK_S", 0.0)
+async def test_a_slow_destination_leaves_room_to_the_others(harness: Outbox, crowds: int) -> None:
     stub, answers = scripted(), asyncio.Semaphore(0)
     arrived: asyncio.Queue[str] = asyncio.Queue()
 
@@ -331,7 +328,7 @@ async def test_a_slow_destination_leaves_room_to_the_others(
     stub.script["*"] = [take] * 400
     for n in range(300):
         await harness.want(destination=f"slow{n % crowds}")
-    async with harness.relaying(made(stub, concurrency=8, timeout_s=600)) as relay:
+    async with harness.relaying(made(stub, concurrency=8, timeout_s=600), look_s=0.0) as relay:
         for _ in range(8):
             assert (await asyncio.wait_for(arrived.get(), HANG_S)) != "fast"
         fast = [await harness.want(destination="fast") for _ in range(5)]
@@ -348,10 +345,9 @@ async def test_a_slow_destination_leaves_room_to_the_others(
 
 
 async def test_room_goes_to_those_who_wait_beside_a_crowd_wherever_their_lanes_stand(
-    harness: Outbox, monkeypatch: pytest.MonkeyPatch
+    harness: Outbox,
 ) -> None:
     """The last look for others ended behind them; the crowd does not get what is free until it has gone all round."""
-    monkeypatch.setattr("projectionist.outbox.relay.concurrency_shares.LOOK_S", 0.0)
     stub, last, slow = scripted(), asyncio.Event(), asyncio.Semaphore(0)
     arrived: asyncio.Queue[str] = asyncio.Queue()
 
@@ -367,7 +363,7 @@ async def test_room_goes_to_those_who_wait_beside_a_crowd_wherever_their_lanes_s
     stub.script["*"] = [take] * 400
     for n in range(50):
         await harness.want(destination="slow", lane=f"order/{'mz'[n % 2]}{n}")
-    async with harness.relaying(made(stub, concurrency=4, timeout_s=600)) as relay:
+    async with harness.relaying(made(stub, concurrency=4, timeout_s=600), look_s=0.0) as relay:
         for _ in range(4):
             assert await asyncio.wait_for(arrived.get(), HANG_S) == "slow"
         await harness.want(destination="last", lane="order/p")
@@ -420,21 +416,17 @@ async def test_two_relays_share_the_work_and_nothing_is_done_twice(harness: Outb
     assert set(stub.most_in_flight.values()) == {1}
 
 
-async def test_a_lost_wake_up_costs_a_poll(harness: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("projectionist.outbox.relay.relay.POLL_S", 0.2)
+async def test_a_lost_wake_up_costs_a_poll(harness: Outbox) -> None:
     stub = scripted()
-    async with harness.relaying(made(stub)):
+    async with harness.relaying(made(stub), poll_s=0.2):
         await harness.becomes(await harness.want(), "sent")
 
 
-async def test_a_wake_up_starts_at_once_what_a_poll_would_start_later(
-    harness: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("projectionist.outbox.relay.relay.POLL_S", 600.0)
+async def test_a_wake_up_starts_at_once_what_a_poll_would_start_later(harness: Outbox) -> None:
     stub, waker = scripted(), Notifier(harness.settings.postgres)
     with listening() as heard:
         running = asyncio.create_task(waker.run())
-        async with harness.relaying(made(stub)):
+        async with harness.relaying(made(stub), poll_s=600):
             await heard.wait("relay.listening")
             for _ in range(5):
                 key = await harness.want()

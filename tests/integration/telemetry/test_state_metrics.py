@@ -18,8 +18,8 @@ from projectionist.core.telemetry import instruments, metrics
 from projectionist.core.telemetry.instruments import Metric
 from projectionist.outbox.relay.outbox_metrics import OutboxMetrics
 from projectionist.projections import definition
-from projectionist.runner.rebuild import build_lease
 from projectionist.runner.rebuild.rebuild import Rebuild
+from projectionist.runner.rebuild.times import RebuildTimes
 from projectionist.runner.telemetry.state_metrics import StateMetrics
 
 pytestmark = pytest.mark.asyncio
@@ -103,8 +103,11 @@ async def test_what_waits_is_told_by_why_and_how_old(live: ConsumerHarness) -> N
     live.tampered = True
 
 
+OFTEN = RebuildTimes(renewed_s=0.02)
+
+
 async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -114,10 +117,9 @@ async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
     await look(live, s.Orders)
     assert shown(instruments.REBUILD_DONE) == shown(instruments.REBUILD_RATE) == {("Orders",): 0}
 
-    monkeypatch.setattr(build_lease, "RENEWED_S", 0.02)
     progress = Slow("Orders")
     building = asyncio.create_task(
-        Rebuild(definition(s.Orders), live.settings, live.nats, progress).run(), name="builder"
+        Rebuild(definition(s.Orders), live.settings, live.nats, progress, times=OFTEN).run(), name="builder"
     )
     await progress.reached.wait()
     await live.value_of("select done from {s}.build_progress", 7)

@@ -14,40 +14,31 @@ from tests.support.process import projectionist
 from tests.support.retention import age, purge
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 from tests.support.shop_app import APP, environment
+from tests.support.waiting import HANG_S
 
 from projectionist.core.operator import Act
 from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
 from projectionist.runner.app import AppError
 from projectionist.runner.wait.outcome import WaitOutcome, WaitResult
-from projectionist.runner.wait.waiter import CannotWait
+from projectionist.runner.wait.waiter import CannotWait, Waiter
 
 pytestmark = pytest.mark.asyncio
 
 SESSIONS = "select count(*) from pg_stat_activity where application_name = 'projectionist wait'"
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that nobody runs is about to be run, however long that takes."""
-    monkeypatch.setattr("projectionist.runner.wait.waiter.NOBODY_S", 600)
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection is given up at once when nobody waits."""
-    monkeypatch.setattr("projectionist.runner.wait.waiter.LINGER_S", 0.01)
-
-
-def app_of(live: ConsumerHarness, *classes: type) -> App:
-    return App(projections=classes, settings=live.settings)
+def app_of(live: ConsumerHarness, *classes: type, **times: float) -> App:
+    """An app whose waiter takes a consumer that nobody runs to be about to be run, however long that takes."""
+    app = App(projections=classes, settings=live.settings)
+    app._waiter = Waiter(app.definitions, live.settings, **{"nobody_s": 600.0, **times})
+    return app
 
 
 def ack(live: ConsumerHarness, seq: int) -> Published:
     return Published(live.stream.name, seq, duplicate=False)
 
 
-@pytest.mark.usefixtures("patient")
 async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(
     live: ConsumerHarness,
 ) -> None:
@@ -65,7 +56,6 @@ async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(
         assert await app.wait_for("Orders", ack=ack(live, seq)) == WaitResult(WaitOutcome.APPLIED)
 
 
-@pytest.mark.usefixtures("patient")
 async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -78,7 +68,6 @@ async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: Consu
         assert len(await live.rows("orders")) == 5
 
 
-@pytest.mark.usefixtures("patient")
 async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the_reason(
     live: ConsumerHarness,
 ) -> None:
@@ -100,7 +89,6 @@ async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the
     assert await app.wait_for(s.Orders, "order/o1", 2) == WaitResult(WaitOutcome.SKIPPED)
 
 
-@pytest.mark.usefixtures("patient")
 async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -119,7 +107,6 @@ async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Consu
         assert str(lost).startswith("parked, because a version after 1 is missing (lost)")
 
 
-@pytest.mark.usefixtures("patient")
 async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -139,14 +126,11 @@ async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(liv
         assert quarantined.reason
 
 
-async def test_answers_at_once_share_a_connection_and_leave_none_behind(
-    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("projectionist.runner.wait.waiter.LINGER_S", 0.2)
+async def test_answers_at_once_share_a_connection_and_leave_none_behind(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
     live.tampered = True
-    app = app_of(live, s.Orders)
+    app = app_of(live, s.Orders, linger_s=HANG_S)
     other = await live.publish(OrderPlaced("ann", 1), "c1", 1, kind="customer")
     opened = set()
     for _ in range(3):
@@ -155,10 +139,14 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(
         opened.add(await live.value(SESSIONS.replace("count(*)", "max(pid)")))
         assert await live.value(SESSIONS) == 1
     assert len(opened) == 1
+    assert app._waiter is not None
+    app._waiter._linger_s = (
+        0.01  # until here none was closed for want of callers, however slow the machine is
+    )
+    await app.wait_for(s.Orders, ack=ack(live, other))
     await live.value_of(SESSIONS, 0)
 
 
-@pytest.mark.usefixtures("patient")
 async def test_an_event_is_answered_by_its_own_row_and_not_by_another_of_its_version(
     live: ConsumerHarness,
 ) -> None:
@@ -193,7 +181,6 @@ async def test_an_event_removed_by_retention_is_applied_by_version_and_else_forg
     assert (await app.wait_for(s.Spend, ack=ack(live, seq))).outcome == WaitOutcome.FORGOTTEN
 
 
-@pytest.mark.usefixtures("patient")
 async def test_without_order_the_identity_is_waited_for(live: ConsumerHarness) -> None:
     s = shop(live.stream, sequence="unordered")
     s.trouble.poison.add("bad")
@@ -208,13 +195,12 @@ async def test_without_order_the_identity_is_waited_for(live: ConsumerHarness) -
         await app.wait_for(s.Orders, "order/o1", 1)
 
 
-@pytest.mark.usefixtures("patient")
 async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_them(
-    live: ConsumerHarness, quick: None
+    live: ConsumerHarness,
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    app = app_of(live, s.Orders)
+    app = app_of(live, s.Orders, linger_s=0.01)
     waiting = [
         asyncio.create_task(app.wait_for(s.Orders, f"order/o{n}", 1, timeout_s=60)) for n in range(1000)
     ]
@@ -230,7 +216,6 @@ async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_th
     await live.value_of(SESSIONS, 0)
 
 
-@pytest.mark.usefixtures("patient")
 async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -303,7 +288,7 @@ async def test_where_nobody_applies_anything_it_is_said_at_once(
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
     await live.value(statement)
-    app = app_of(live, s.Orders)
+    app = app_of(live, s.Orders, nobody_s=0.5)
 
     seq = await live.publish(OrderPaid(), "o1", 2)
     waits = (

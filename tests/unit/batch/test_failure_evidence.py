@@ -11,16 +11,18 @@ from projectionist.runner.batch.failure_evidence import (
     ENOUGH,
     LONGEST_S,
     MOST_PATIENCE_S,
-    PATIENCE_S,
     ConsumerProgress,
     FailedPart,
     NextStep,
     Way,
     judge,
 )
+from projectionist.runner.batch.times import USUAL
 
 SERVER, DATA, BUG = ErrorClass.INFRASTRUCTURE, ErrorClass.DATA, ErrorClass.BUG
 APPLY, FAIL, BYTES = Way.APPLY, Way.FAIL, Way.PUT_ASIDE
+
+PATIENCE_S = USUAL.patience_s
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_only_trouble_of_the_server_is_retried_for_ever_and_one_miss_fails_nothi
 
 
 def test_patience_doubles_with_each_new_event_set_aside_while_nothing_goes_through() -> None:
-    progress = ConsumerProgress()
+    progress = ConsumerProgress(PATIENCE_S)
     for _ in range(3):
         progress.put_aside(FailedPart(SERVER, single=True), 0.0)
         progress.put_aside(FailedPart(SERVER, single=True, known=True), 0.0)
@@ -100,7 +102,7 @@ def test_patience_doubles_with_each_new_event_set_aside_while_nothing_goes_throu
 
 
 def test_an_hour_in_which_nothing_gets_through_fails_few_of_a_thousand_events() -> None:
-    progress, failed = ConsumerProgress(), 0
+    progress, failed = ConsumerProgress(PATIENCE_S), 0
     for now in range(3600):
         for _ in range(1000 - failed):
             if progress.has_waited(0.0, float(now)):

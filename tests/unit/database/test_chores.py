@@ -103,13 +103,9 @@ async def test_a_chore_has_its_say_about_the_work() -> None:
         await Chore("recording", do, verdicts=(ProjectionistError,)).step()
 
 
-async def test_what_goes_on_beside_the_work_is_run_again_when_it_fails(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_goes_on_beside_the_work_is_run_again_when_it_fails() -> None:
     runs = 0
     noted: list[str] = []
-    monkeypatch.setattr("projectionist.runner.database.chores.AGAIN", AGAIN)
-    monkeypatch.setattr("projectionist.runner.database.chores.random.uniform", lambda low, high: 0.0)
 
     async def run() -> None:
         nonlocal runs
@@ -118,7 +114,7 @@ async def test_what_goes_on_beside_the_work_is_run_again_when_it_fails(
             raise KeyError(runs)
 
     stop = listen(noted.append)
-    await kept("observing", run)
+    await kept("observing", run, again=RetryPolicy(initial_s=0.01, maximum_s=0.01))
     stop()
 
     assert runs == 4

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from tests.support.waiting import HANG_S, eventually
 
-from projectionist.outbox.providers import Outcome, ProviderContext, Request, host_names
+from projectionist.outbox.providers import Outcome, ProviderContext, Request
 from projectionist.outbox.providers.host_names import Names, SlowName, TooManyLookups
 from projectionist.outbox.providers.http import Http, HttpSettings
 from projectionist.outbox.providers.runtime import attempt
@@ -73,11 +73,8 @@ async def test_a_name_has_one_look_up_however_many_ask_and_nothing_is_kept_after
     assert silent.asked == {"slow.test": 2}
 
 
-async def test_names_that_were_slow_leave_room_for_others(
-    silent: Silent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_names, "ROOM_S", 0.05)
-    resolve = Names(most=2, slow_most=1, within_s=0.05)
+async def test_names_that_were_slow_leave_room_for_others(silent: Silent) -> None:
+    resolve = Names(most=2, slow_most=1, within_s=0.05, room_s=0.05)
     hosts = ["slow1.test", "slow2.test"]
     for host in hosts:
         with pytest.raises(SlowName):
@@ -92,11 +89,8 @@ async def test_names_that_were_slow_leave_room_for_others(
     assert await resolve("good.test", 443)
 
 
-async def test_a_look_up_that_nobody_waits_for_any_longer_takes_no_room(
-    silent: Silent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_names, "ROOM_S", 0.05)
-    resolve = Names(most=1, within_s=0.05)
+async def test_a_look_up_that_nobody_waits_for_any_longer_takes_no_room(silent: Silent) -> None:
+    resolve = Names(most=1, within_s=0.05, room_s=0.05)
     with pytest.raises(SlowName):
         await resolve("slow1.test", 443)
     with pytest.raises(TooManyLookups):
@@ -106,11 +100,8 @@ async def test_a_look_up_that_nobody_waits_for_any_longer_takes_no_room(
     assert silent.asked == {"slow1.test": 1, "good.test": 1}
 
 
-async def test_a_look_up_without_room_is_not_the_destinations_fault(
-    silent: Silent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host_names, "ROOM_S", 0.05)
-    resolve = Names(most=1, within_s=0.05)
+async def test_a_look_up_without_room_is_not_the_destinations_fault(silent: Silent) -> None:
+    resolve = Names(most=1, within_s=0.05, room_s=0.05)
     outcomes = []
     for host in ("slow.test", "good.test"):
         pay = Http("pay", HttpSettings(url=f"https://{host}/"), ProviderContext(resolve=resolve))

@@ -17,7 +17,7 @@ def ran(rounds: list[int], each_s: float, monkeypatch: pytest.MonkeyPatch) -> Ca
     """A race of these rounds, each so long."""
     now = 0.0
     monkeypatch.setattr(clock, "now", lambda: now)
-    made = CatchUpRace()
+    made = CatchUpRace(patience_s=60.0)
     for events in rounds:
         now += each_s
         made.round(events)

@@ -42,11 +42,18 @@ class Names:
     """A resolver for one event loop. Callers that ask for a name which is being looked up wait for the same answer; no
     answer is kept, so that each later connection goes by a new one."""
 
-    def __init__(self, most: int = MOST, slow_most: int = SLOW_MOST, within_s: float = WITHIN_S) -> None:
+    def __init__(
+        self,
+        most: int = MOST,
+        slow_most: int = SLOW_MOST,
+        within_s: float = WITHIN_S,
+        *,
+        room_s: float = ROOM_S,
+    ) -> None:
         self._running: dict[str, _Lookup] = {}
         self._room, self._slow_room = asyncio.Semaphore(most), asyncio.Semaphore(slow_most)
         self._slow: OrderedDict[str, None] = OrderedDict()
-        self._within_s = within_s
+        self._within_s, self._room_s = within_s, room_s
 
     async def __call__(self, host: str, _port: int) -> list[str]:
         """Return the addresses of a host, each once. Raises OSError: not found, SlowName, TooManyLookups."""
@@ -57,7 +64,8 @@ class Names:
             lookup.task.add_done_callback(_retrieve_error)
         lookup.waiters += 1
         try:
-            await _within(ROOM_S, lookup.begun.wait(), TooManyLookups("too many names are being looked up"))
+            crowded = TooManyLookups("too many names are being looked up")
+            await _within(self._room_s, lookup.begun.wait(), crowded)
             slow = SlowName("its name server did not answer in time")
             return await _within(self._within_s, asyncio.shield(lookup.task), slow)
         finally:

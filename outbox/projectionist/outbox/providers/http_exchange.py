@@ -17,7 +17,7 @@ from projectionist.outbox.providers.base import TOO_LATE, Request
 from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, Target, parse
 from projectionist.outbox.providers.host_names import SlowName, TooManyLookups
 from projectionist.outbox.providers.http_outcomes import HttpAnswer
-from projectionist.outbox.providers.http_pool import Connections, HttpConnection
+from projectionist.outbox.providers.http_pool import IDLE_S, Connections, HttpConnection
 from projectionist.outbox.providers.outgoing_headers import Headers, fault
 from projectionist.outbox.providers.reply import Outcome, Reply
 
@@ -49,9 +49,9 @@ class Transport:
     """The connections of one provider. `keep`: keep idle ones; where a repeat would not be recognised they
     are not kept, since a server that closes one just then makes the outcome unknown."""
 
-    def __init__(self, egress: Egress, *, keep: bool, ca_file: str = "") -> None:
+    def __init__(self, egress: Egress, *, keep: bool, ca_file: str = "", idle_s: float = IDLE_S) -> None:
         self._egress = egress
-        self._connections = Connections(egress, keep=keep, ca_file=ca_file)
+        self._connections = Connections(egress, keep=keep, ca_file=ca_file, idle_s=idle_s)
 
     async def close(self) -> None:
         """Close every connection."""

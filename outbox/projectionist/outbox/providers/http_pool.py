@@ -26,13 +26,13 @@ class HttpConnection:
     """A connection to one origin. `leaving` is called before any byte of a request is handed to the socket, and may
     raise to keep it here."""
 
-    def __init__(self, egress: Egress, context: ssl.SSLContext, origin: _Origin) -> None:
+    def __init__(self, egress: Egress, context: ssl.SSLContext, origin: _Origin, idle_s: float) -> None:
         scheme, host, port = origin
         self.leaving: Callable[[], None] = _ignore
         self.http = httpcore.AsyncHTTPConnection(
             httpcore.Origin(scheme.encode(), host.encode(), port),
             ssl_context=context,
-            keepalive_expiry=IDLE_S,
+            keepalive_expiry=idle_s,
             network_backend=_PinnedBackend(egress, self),
         )
 
@@ -102,8 +102,8 @@ class _PinnedBackend(httpcore.AsyncNetworkBackend):
 class Connections:
     """Kept by host name, so that two names at one address never share a TLS session. `keep`: keep idle ones."""
 
-    def __init__(self, egress: Egress, *, keep: bool, ca_file: str = "") -> None:
-        self._keep = keep
+    def __init__(self, egress: Egress, *, keep: bool, ca_file: str = "", idle_s: float = IDLE_S) -> None:
+        self._keep, self._idle_s = keep, idle_s
         self._context = ssl.create_default_context(cafile=ca_file or None)
         self._egress = egress
         self._idle: dict[_Origin, deque[HttpConnection]] = {}
@@ -113,7 +113,7 @@ class Connections:
     async def one(self, target: Target) -> AsyncIterator[HttpConnection]:
         """Lend a connection for one request; it connects with the request where none is idle."""
         origin = (target.scheme, target.host, target.port)
-        line = await self._ready(origin) or HttpConnection(self._egress, self._context, origin)
+        line = await self._ready(origin) or self._new(origin)
         try:
             yield line
         finally:
@@ -128,6 +128,9 @@ class Connections:
             for idle in self._idle.values():
                 while idle:
                     await idle.pop().http.aclose()
+
+    def _new(self, origin: _Origin) -> HttpConnection:
+        return HttpConnection(self._egress, self._context, origin, self._idle_s)
 
     async def _ready(self, origin: _Origin) -> HttpConnection | None:
         """Return the one used last that is still usable; close those that the server has closed, or that are old."""

@@ -53,13 +53,22 @@ class Published(msgspec.Struct, frozen=True):
 class Publisher(Producer):
     """A producer with a connection: `async with Publisher(client, source=…, subject=…) as publisher`.
 
-    An outage is waited out for `within_s`, a stream that is not there for five seconds at most. The client should come
+    An outage is waited out for `within_s`, a stream that is not there for `stream_s`. The client should come
     from `projectionist.core.nats.connections`, which keeps nothing back while it is away.
     """
 
-    def __init__(self, client: Client, *, source: str, subject: str, within_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        source: str,
+        subject: str,
+        within_s: float = 30.0,
+        stream_s: float = STREAM_S,
+    ) -> None:
         super().__init__(source=source, subject=subject)
-        self._client, self._within_s = client, within_s
+        self._client = client
+        self._within_s, self._stream_s = within_s, min(stream_s, within_s)
         self._acks: Acks | None = None
 
     async def __aenter__(self) -> Self:
@@ -119,7 +128,7 @@ class Publisher(Producer):
                     return answer
                 trouble, attempt = answer, attempt + 1
                 missing = missing and trouble == NO_STREAM
-                waiting.deadline = began + (min(STREAM_S, self._within_s) if missing else self._within_s)
+                waiting.deadline = began + (self._stream_s if missing else self._within_s)
                 await anyio.sleep(wait(RETRY, attempt, chance=random.random()))  # noqa: S311 no secret
         if missing and attempt:
             raise NotPublished(

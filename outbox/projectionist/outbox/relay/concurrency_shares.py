@@ -24,9 +24,9 @@ class ConcurrencyShares:
     room that no other destination has a use for.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, look_s: float = LOOK_S) -> None:
         self.free = most
-        self._most = most
+        self._most, self._look_s = most, look_s
         self._taken: Counter[str] = Counter()
         self._look_at = 0.0
         self._passed: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ class ConcurrencyShares:
         if not (result.others or self.found):
             self._passed = frozenset(crowd)
             if clock.now() >= self._look_at:
-                self._look_at = clock.now() + LOOK_S
+                self._look_at = clock.now() + self._look_s
         elif result.others:
             self._look_at = 0.0
         self.found = result.others > 0

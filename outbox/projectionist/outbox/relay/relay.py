@@ -25,6 +25,7 @@ from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.outbox.providers.base import Provider, ProviderContext
 from projectionist.outbox.providers.runtime import running
+from projectionist.outbox.relay.concurrency_shares import LOOK_S
 from projectionist.outbox.relay.database_link import DatabaseLink, DatabaseUnavailable
 from projectionist.outbox.relay.failover import judge
 from projectionist.outbox.relay.intent_store import IntentStore
@@ -131,7 +132,13 @@ class Relay:
     """The senders of all providers, on connections that they share, one a step, and one that listens."""
 
     def __init__(
-        self, providers: Mapping[str, Provider], settings: Settings, consumers: Sequence[str] = ()
+        self,
+        providers: Mapping[str, Provider],
+        settings: Settings,
+        consumers: Sequence[str] = (),
+        *,
+        poll_s: float = POLL_S,
+        look_s: float = LOOK_S,
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         leases = DatabaseLink(
@@ -143,9 +150,16 @@ class Relay:
             settings.postgres, "relay (unpacking)", setup="set_stable_plans_async_commit"
         )
         self._links = (leases, starts, replies, unpacking)
-        self._poll_s = max(POLL_S, 1.1 * (len(providers) + 1))
+        self._poll_s = max(poll_s, 1.1 * (len(providers) + 1))
         self._senders = [
-            Sender(provider, (leases, starts, replies), name, self._poll_s, settings.telemetry.baggage)
+            Sender(
+                provider,
+                (leases, starts, replies),
+                name,
+                self._poll_s,
+                settings.telemetry.baggage,
+                look_s=look_s,
+            )
             for provider in providers.values()
         ]
         self._store, self._staged = IntentStore(starts, name), IntentStore(unpacking, name)

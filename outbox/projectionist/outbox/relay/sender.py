@@ -33,7 +33,7 @@ from projectionist.outbox.providers.runtime import (
 )
 from projectionist.outbox.relay import attempt_spans, state_machine
 from projectionist.outbox.relay.circuit_breakers import Circuits
-from projectionist.outbox.relay.concurrency_shares import ConcurrencyShares
+from projectionist.outbox.relay.concurrency_shares import LOOK_S, ConcurrencyShares
 from projectionist.outbox.relay.database_link import DatabaseUnavailable
 from projectionist.outbox.relay.intent_store import IntentStore, LeasedIntent, LeaseResult, Settled
 from projectionist.outbox.relay.reply_writer import ReplyWriter
@@ -75,6 +75,8 @@ class Sender:
         relay: str,
         poll_s: float,
         baggage: Collection[str],
+        *,
+        look_s: float = LOOK_S,
     ) -> None:
         self.name = provider.name
         self._provider = provider
@@ -86,7 +88,7 @@ class Sender:
         own_circuits = Circuits(replies, provider.name, settings.breaker)
         self._replies = ReplyWriter(provider, IntentStore(replies, relay), own_circuits, self._written)
         self._poll_s = poll_s
-        self._shares = ConcurrencyShares(settings.concurrency)
+        self._shares = ConcurrencyShares(settings.concurrency, look_s=look_s)
         # A quarter at once, so that one batch is leased while others are on their way and being settled.
         self._batch = max(1, settings.concurrency // 4)
         # Relays that begin at different lanes do not ask for the same rows at once.

@@ -42,14 +42,19 @@ def is_away(error: Exception) -> bool:
 
 
 async def connect(
-    settings: Nats, *, name: str, on_state: Callable[[str], None] | None = None, within_s: float = FIRST_S
+    settings: Nats,
+    *,
+    name: str,
+    on_state: Callable[[str], None] | None = None,
+    within_s: float = FIRST_S,
+    ping_s: float = PING_S,
 ) -> Client:
     """Connect a client. `on_state` hears connected, disconnected, reconnected and closed.
 
     The first connection is made within `within_s` or BrokerUnreachable is raised; a lost one is tried again
     for ever. While it is away publishes are refused, and what had not been sent is thrown away.
     """
-    options = _options(settings, name)
+    options = _options(settings, name) | {"ping_interval": ping_s}
     client = _new_client(encrypted="tls" in options)
     watch = _ConnectionLog(name, on_state, patience=len(settings.url))
     try:
@@ -150,7 +155,6 @@ def _options(settings: Nats, name: str) -> dict[str, Any]:
         "name": name,
         "max_reconnect_attempts": -1,
         "reconnect_time_wait": 1,
-        "ping_interval": PING_S,
         "max_outstanding_pings": MOST_PINGS,
         "pending_size": 0,
         "user_credentials": settings.creds_file,

@@ -64,7 +64,11 @@ ANSWER_S = 5.0
 
 
 async def connect(
-    postgres: Postgres, *, application_name: str, deadline: bool = False
+    postgres: Postgres,
+    *,
+    application_name: str,
+    deadline: bool = False,
+    within_s: float = CONNECT_WITHIN_S,
 ) -> asyncpg.Connection[asyncpg.Record]:
     """Open a connection by the settings, with our timeouts. The caller closes it.
 
@@ -72,7 +76,9 @@ async def connect(
     Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError (for a database that cannot
     hold every text too); no text of theirs shows a password.
     """
-    return await _opened(postgres, **_arguments(postgres, application_name, deadline=deadline))
+    return await _opened(
+        postgres, **_arguments(postgres, application_name, deadline=deadline, within_s=within_s)
+    )
 
 
 async def pool(postgres: Postgres, *, application_name: str, most: int) -> asyncpg.Pool[asyncpg.Record]:
@@ -82,7 +88,7 @@ async def pool(postgres: Postgres, *, application_name: str, most: int) -> async
     """
     arguments = _arguments(postgres, application_name, deadline=True)
 
-    with _explaining(postgres):
+    with _explaining(postgres, CONNECT_WITHIN_S):
         # Without a least size: the driver would open connections on its own, as fast as they fail.
         opened = partial(_opened, postgres)
         made = await asyncpg.create_pool(min_size=0, max_size=most, connect=opened, **arguments)
@@ -103,18 +109,18 @@ def advisory_key(schema: str, name: str) -> int:
 
 async def _opened(postgres: Postgres, *args: Any, **options: Any) -> ServerSession:
     """Open a session of ours, with its settings in force."""
-    settings = SESSION | _timeouts(postgres) | options["server_settings"]
+    settings, within_s = SESSION | _timeouts(postgres) | options["server_settings"], options["timeout"]
 
     async def another() -> ServerSession:
         made = await asyncpg.connect(*args, **options)
         assert isinstance(made, ServerSession)
         return made
 
-    with _explaining(postgres):
+    with _explaining(postgres, within_s):
         connection = await another()
         try:
             # The greeting is the pooler's own; only a statement waits until there is a back end for it.
-            with anyio.fail_after(CONNECT_WITHIN_S):
+            with anyio.fail_after(within_s):
                 await connection.begin(settings, another)
             _check_encoding(postgres, connection)
         except BaseException:
@@ -132,7 +138,9 @@ def _check_encoding(postgres: Postgres, connection: ServerSession) -> None:
         )
 
 
-def _arguments(postgres: Postgres, application_name: str, *, deadline: bool) -> dict[str, Any]:
+def _arguments(
+    postgres: Postgres, application_name: str, *, deadline: bool, within_s: float = CONNECT_WITHIN_S
+) -> dict[str, Any]:
     if postgres.url is None:
         raise SettingsError(
             "postgres.url is not set",
@@ -142,7 +150,7 @@ def _arguments(postgres: Postgres, application_name: str, *, deadline: bool) -> 
     return {
         "dsn": postgres.url.reveal(),
         "ssl": context(postgres, postgres.url.hosts(), name="postgres") or False,
-        "timeout": CONNECT_WITHIN_S,
+        "timeout": within_s,
         "command_timeout": postgres.statement_s + ANSWER_S if deadline else None,
         "server_settings": {"application_name": application_name},
         "connection_class": ServerSession,
@@ -156,18 +164,18 @@ def _timeouts(postgres: Postgres) -> dict[str, str]:
 
 
 @contextmanager
-def _explaining(postgres: Postgres) -> Iterator[None]:
+def _explaining(postgres: Postgres, within_s: float) -> Iterator[None]:
     """Turn what the driver raises while connecting into one of our errors."""
     try:
         yield
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, BackendShared) as error:
-        raise _explained(postgres, error) from None
+        raise _explained(postgres, error, within_s) from None
 
 
-def _explained(postgres: Postgres, error: Exception) -> ProjectionistError:
+def _explained(postgres: Postgres, error: Exception, within_s: float) -> ProjectionistError:
     for kind, verdict, problem, remedy in _VERDICTS:
         if isinstance(error, kind):
-            text = problem.format(error=error)
+            text = problem.format(error=error, within_s=within_s)
             return verdict(f"PostgreSQL at {postgres.url} {text}", remedy=remedy)
     if type(error) is ConnectionError:  # the driver's own: the server answered, and has no TLS
         return DatabaseRefusedError(
@@ -227,5 +235,5 @@ _VERDICTS: tuple[tuple[type[Exception], type[ProjectionistError], str, str], ...
         "shows a certificate that is not trusted: {error.verify_message}",
         "Set postgres.ca_file to the authority that signed it, and connect by the name it was made for",
     ),
-    (TimeoutError, DatabaseUnreachableError, f"does not answer within {CONNECT_WITHIN_S:g} s", _ADDRESS),
+    (TimeoutError, DatabaseUnreachableError, "does not answer within {within_s:g} s", _ADDRESS),
 )

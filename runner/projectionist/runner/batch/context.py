@@ -11,6 +11,7 @@ from projectionist.runner.batch.failure_evidence import ConsumerProgress
 from projectionist.runner.batch.intents import IntentFactories
 from projectionist.runner.batch.parked_rows import ParkedDecoder
 from projectionist.runner.batch.position_cache import PositionCache
+from projectionist.runner.batch.times import USUAL, BatchTimes
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
@@ -21,9 +22,14 @@ class BatchContext:
     """One consumer in one process: what its batches have found out, and what they need again."""
 
     def __init__(
-        self, consumer: Consumer, tracer: BatchTracer | None = None, sources: Iterable[str] = ()
+        self,
+        consumer: Consumer,
+        tracer: BatchTracer | None = None,
+        sources: Iterable[str] = (),
+        *,
+        times: BatchTimes = USUAL,
     ) -> None:
-        self.consumer = consumer
+        self.consumer, self.times = consumer, times
         self.sources = frozenset(sources)
         """Those that are told apart where events are counted for metrics."""
         self.tracer = tracer or BatchTracer(consumer.definition)
@@ -32,7 +38,7 @@ class BatchContext:
         """Those that are known to exist."""
         self.types = CountedTypes(consumer.definition.known)
         self.intents = IntentFactories(consumer)
-        self.progress = ConsumerProgress()
+        self.progress = ConsumerProgress(times.patience_s)
         self.witness: tuple[str, str, int] | None = None
         """Source, id and sequence of an event that the last commit has settled: a database without is an older one."""
         self._stand = consumer.control.stand

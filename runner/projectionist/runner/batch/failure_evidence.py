@@ -17,9 +17,6 @@ from projectionist.core.postgres.error_class import ErrorClass
 
 ENOUGH = 2
 """So many misses say something: one is an accident."""
-PATIENCE_S = 5.0
-"""How long what fails alone is waited for when nothing else has got through either; after each that was put aside on no
-better evidence twice as long, until something gets through again."""
 MOST_PATIENCE_S = 320.0
 LONGEST_S = 3600.0
 """No event keeps others waiting behind it for longer, however many there are to be patient with."""
@@ -111,10 +108,10 @@ def _of_bytes(miss: FailedPart) -> NextStep:
 class ConsumerProgress:
     """Counts what of a consumer gets through in one process, and keeps its patience with what does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float) -> None:
         self.applied = 0
         """How many batches have applied something."""
-        self.patience_s = PATIENCE_S
+        self.patience_s = self._least_patience_s = patience_s
         self._aside_at = 0.0
         """When an event was failed last for no better reason than patience."""
 
@@ -125,7 +122,7 @@ class ConsumerProgress:
     def got_through(self) -> None:
         """Note that a batch has applied something."""
         self.applied += 1
-        self.patience_s = PATIENCE_S
+        self.patience_s = self._least_patience_s
 
     def put_aside(self, miss: FailedPart, now: float) -> None:
         """Note that an event was failed for what may be the server's fault."""

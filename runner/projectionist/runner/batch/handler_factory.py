@@ -8,6 +8,7 @@ from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.handlers import PureHandlers
 from projectionist.runner.batch.row_table import RowTable
 from projectionist.runner.batch.sql_handlers import SqlHandlers
+from projectionist.runner.batch.times import USUAL, BatchTimes
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.handlers import Model
 
 
-def model_for(connection: Connection, consumer: Consumer, schema: str) -> Model:
+def model_for(connection: Connection, consumer: Consumer, schema: str, times: BatchTimes = USUAL) -> Model:
     """Return the model of a consumer's live generation on this connection."""
     definition = consumer.definition
     match definition.kind:
         case Kind.SQL:
-            return SqlHandlers(connection, consumer, schema)
+            return SqlHandlers(connection, consumer, schema, times.handler_idle_s)
         case Kind.REACTOR:
             return PureHandlers(consumer, None)
         case _:

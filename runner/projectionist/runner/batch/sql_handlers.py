@@ -24,6 +24,7 @@ from projectionist.projections.tables.ddl import sql_names
 from projectionist.projections.tables.sql_tables import resolved
 from projectionist.runner.batch.handlers import FoldedBatch, failed, later, ordered, preset, step_of
 from projectionist.runner.batch.outcomes import FailedAt
+from projectionist.runner.batch.times import USUAL
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -54,18 +55,14 @@ _STAY = (
 )
 
 
-IDLE_S = 20.0
-"""After so long without a statement a handler is given up: a little later PostgreSQL would end the session."""
-
-
 class HandlerTransaction:
     """The transaction as a handler sees it: `{table}` stands for the generation that is written.
 
     It cannot be ended from here: the batch would be half committed, and what follows it not at all together.
     """
 
-    def __init__(self, connection: Connection, names: dict[str, str]) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, names: dict[str, str], idle_s: float) -> None:
+        self._connection, self._idle_s = connection, idle_s
         self._names = names
         self._patience = anyio.CancelScope()
 
@@ -102,11 +99,11 @@ class HandlerTransaction:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Time a handler; raise Unused once it has gone without a statement of the transaction for too long."""
-        with anyio.CancelScope(deadline=anyio.current_time() + IDLE_S) as self._patience:
+        with anyio.CancelScope(deadline=anyio.current_time() + self._idle_s) as self._patience:
             yield
         if self._patience.cancelled_caught:
             raise Unused(
-                f"the handler has made no use of its transaction for {IDLE_S:g} s, and has not returned"
+                f"the handler has made no use of its transaction for {self._idle_s:g} s, and has not returned"
             )
 
     @contextmanager
@@ -116,7 +113,7 @@ class HandlerTransaction:
         try:
             yield
         finally:
-            self._patience.deadline = anyio.current_time() + IDLE_S
+            self._patience.deadline = anyio.current_time() + self._idle_s
 
     def _resolved(self, sql: str) -> str:
         if _END.match(sql):
@@ -137,8 +134,14 @@ class _HasSet(Exception):
 class SqlHandlers:
     """Runs the handlers of a SqlProjection."""
 
-    def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        connection: Connection,
+        consumer: Consumer,
+        schema: str,
+        idle_s: float = USUAL.handler_idle_s,
+    ) -> None:
+        self._connection, self._idle_s = connection, idle_s
         self._consumer = consumer
         self._schema = schema
         self._settings = Statements("projectionist.runner", schema)["select_write_settings"]
@@ -155,7 +158,8 @@ class SqlHandlers:
         if self._generation != self._consumer.generation:
             self._generation = self._consumer.generation
             tables = self._consumer.definition.tables
-            self._tx = HandlerTransaction(self._connection, sql_names(tables, self._schema, self._generation))
+            names = sql_names(tables, self._schema, self._generation)
+            self._tx = HandlerTransaction(self._connection, names, self._idle_s)
 
     async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Run every handler; a failed one leaves nothing behind and stops its aggregate.

@@ -31,9 +31,9 @@ SHORT = RetryPolicy(initial_s=0.2, coefficient=1.25, maximum_s=1.0)
 """How long rebuilds and `migrate` keep batches or readers waiting at a time: longer where that was too short."""
 
 
-def patience(tries: int) -> float:
+def patience(tries: int, schedule: RetryPolicy = SHORT) -> float:
     """Return how long batches may be kept waiting after so many tries that were too short. Pure."""
-    return interval(SHORT, tries + 1)
+    return interval(schedule, tries + 1)
 
 
 class BarrierTimeout(ProjectionistError):

@@ -164,9 +164,15 @@ class OptionalSteps:
         return found
 
 
-async def kept(what: str, run: Callable[[], Awaitable[None]], book: FailureBook | None = None) -> None:
+async def kept(
+    what: str,
+    run: Callable[[], Awaitable[None]],
+    book: FailureBook | None = None,
+    *,
+    again: RetryPolicy = AGAIN,
+) -> None:
     """Run what goes on until it is cancelled, and run it again if it fails; returns if it does."""
-    setbacks = ChoreFailures(what, book=book)
+    setbacks = ChoreFailures(what, again, book=book)
     while True:
         began = clock.now()
         try:

@@ -17,12 +17,12 @@ TELLING = 50
 """So many events tell how fast handlers are; with fewer the statements around them count for more."""
 
 
-def divided(worked_s: float, share: float) -> int:
+def divided(worked_s: float, share: float, kept_s: float = KEPT_S) -> int:
     """Return over how many buckets a bulk is best spread of which this share took so long; 0: too early to say.
     Pure."""
-    if worked_s < KEPT_S:
+    if worked_s < kept_s:
         return 0
-    buckets = ceil(worked_s / share / KEPT_S)
+    buckets = ceil(worked_s / share / kept_s)
     return 1 if buckets <= 2 else min(buckets, MOST_BUCKETS)
 
 

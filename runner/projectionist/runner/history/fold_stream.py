@@ -134,14 +134,15 @@ class Bulk:
         """Intents that were asked for and not written, by slot."""
 
     async def fold(
-        self, filter_subject: str, first: int, last: int, *, divisible: bool = False
+        self, filter_subject: str, first: int, last: int, *, kept_s: float | None = None
     ) -> Iterable[tuple[Any, ...]]:
-        """Read it, and fold everything in memory; raises Slow where that takes minutes, and need not be one piece."""
+        """Read it, and fold everything in memory; raises Slow where parts that take `kept_s` are better kept."""
         folding = Folding(self._definition, self.silent, self._own)
-        buckets = 0 if divisible else 1
+        buckets = 1 if kept_s is None else 0
         async with aclosing(self.read(filter_subject, first, last, folding.fold)) as slices:
             async for at in slices:
-                buckets = buckets or divided(self._worked_s, (at - first + 1) / (last - first + 1))
+                if kept_s is not None and not buckets:
+                    buckets = divided(self._worked_s, (at - first + 1) / (last - first + 1), kept_s)
                 if buckets > 1:
                     raise Slow(buckets)
         return folding.rows()

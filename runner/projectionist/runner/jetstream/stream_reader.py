@@ -9,6 +9,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 
 from projectionist.core import clock
 from projectionist.core.nats.fast_client import Arrival
@@ -27,14 +28,30 @@ log = logging.getLogger("projectionist.runner")
 AT_ONCE = 8_192
 BLOCK = 4_096
 BLOCK_BYTES = 8 * 1024 * 1024
-HEARTBEAT_S = 5.0
 IDLE_NS = 600_000_000_000
 """After so long without a pull the broker forgets the reader: a build may stand still for a while."""
-RETRY_S = 1.0
+
+
+class ReadTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a reader waits."""
+
+    heartbeat_s: float = 5.0
+    retry_s: float = 1.0
+
+
+USUAL = ReadTimes()
+"""The times outside of tests."""
 
 
 async def scan(
-    client: Client, stream: str, filter_subject: str, first: int, last: int, *, headers_only: bool = False
+    client: Client,
+    stream: str,
+    filter_subject: str,
+    first: int,
+    last: int,
+    *,
+    headers_only: bool = False,
+    times: ReadTimes = USUAL,
 ) -> AsyncGenerator[list[Arrival], None]:
     """Yield the messages from sequence `first` to `last` that the filter lets through, in order, each once.
 
@@ -43,9 +60,15 @@ async def scan(
     """
     if first > last:
         return
-    async with contextlib.aclosing(
-        follow(client, stream, filter_subject, first, headers_only=headers_only)
-    ) as blocks:
+    following = follow(
+        client,
+        stream,
+        filter_subject,
+        first,
+        headers_only=headers_only,
+        times=times,
+    )
+    async with contextlib.aclosing(following) as blocks:
         async for block in blocks:
             taken = _until(block, last)
             if taken:
@@ -57,7 +80,13 @@ async def scan(
 
 
 async def follow(
-    client: Client, stream: str, filter_subject: str, first: int, *, headers_only: bool = False
+    client: Client,
+    stream: str,
+    filter_subject: str,
+    first: int,
+    *,
+    headers_only: bool = False,
+    times: ReadTimes = USUAL,
 ) -> AsyncGenerator[list[Arrival], None]:
     """Yield the messages from sequence `first` on, in order, each once, as they come; an empty block where none is
     left.
@@ -66,7 +95,9 @@ async def follow(
     """
     logged = ""
     while True:
-        reader = _Reader(client, stream, filter_subject, first, headers_only=headers_only)
+        reader = _Reader(
+            client, stream, filter_subject, first, headers_only=headers_only, heartbeat_s=times.heartbeat_s
+        )
         try:
             await reader.open()
             if reader.exhausted:
@@ -82,7 +113,7 @@ async def follow(
             if str(error) != logged:
                 logged = str(error)
                 log.warning("reading stream %s: %s", stream, error)
-            await anyio.sleep(RETRY_S)
+            await anyio.sleep(times.retry_s)
         finally:
             with anyio.CancelScope(shield=True):
                 await reader.close()
@@ -145,8 +176,16 @@ class _Reader:
     """One consumer without acks, from its creation to the first doubt about what it sent."""
 
     def __init__(
-        self, client: Client, stream: str, filter_subject: str, first: int, *, headers_only: bool
+        self,
+        client: Client,
+        stream: str,
+        filter_subject: str,
+        first: int,
+        *,
+        headers_only: bool,
+        heartbeat_s: float,
     ) -> None:
+        self._heartbeat_s = heartbeat_s
         self._client, self._stream = client, stream
         self._name = f"projectionist-scan-{token_hex(8)}"
         self._config: dict[str, Any] = {
@@ -164,7 +203,7 @@ class _Reader:
         self._inbox = inbox
         self._raw = raw_connection(client)
         next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{self._name}"
-        self._pulls = Pulls(self._raw, next_subject, inbox, at_once=AT_ONCE, heartbeat_s=HEARTBEAT_S)
+        self._pulls = Pulls(self._raw, next_subject, inbox, at_once=AT_ONCE, heartbeat_s=heartbeat_s)
         self._stop: Callable[[], Awaitable[None]] | None = None
         self._connection = -1
         self._number = 0
@@ -186,8 +225,8 @@ class _Reader:
             if self._client.stats["reconnects"] != self._connection or self._pulls.doubt:
                 return
             if not self._pulls.arrivals:
-                await self._pulls.wait(1, HEARTBEAT_S)
-                if not self._pulls.arrivals and clock.now() - quiet > HEARTBEAT_S:
+                await self._pulls.wait(1, self._heartbeat_s)
+                if not self._pulls.arrivals and clock.now() - quiet > self._heartbeat_s:
                     await self._look()
                     quiet = clock.now()
                     if self.exhausted:

@@ -39,8 +39,6 @@ OUTAGE = RetryPolicy(initial_s=0.25, coefficient=2.0, maximum_s=1.0, attempts=1)
 """How a batch waits for what concerns it alone; for PostgreSQL itself it waits at the gates."""
 T = TypeVar("T")
 
-LONG_S = 20.0
-"""A try that fails after so long is not made as a whole again: the server ends what idles, or runs, for too long."""
 REFUSED = "it was read again, and PostgreSQL refuses to hold it"
 LEFT_S = 60.0
 """How long a head waits of which nothing can be written, not even that it failed."""
@@ -101,6 +99,7 @@ class Settling:
     def __init__(self, settler: BatchSettler, batch: Batch, batch_order: BatchOrder) -> None:
         self._settler = settler
         self._consumer, self._progress = settler.context.consumer, settler.context.progress
+        self._long_s = settler.context.times.long_s
         self._batch_order = batch_order
         self._lanes: deque[deque[BatchPart]] = deque([deque([part_of(batch)])])
         self._idle = self._tries = 0
@@ -153,7 +152,7 @@ class Settling:
             part.way is Way.APPLY and len(part.keys) == 1 and await self._is_known(part)
         )
         parts = divided(part.batch, self._consumer.policy.drain_batch_size, attempt.model.at, known=known)
-        miss = self._witnessed(part, trouble, single=not parts, long=lasted_s > LONG_S, known=known)
+        miss = self._witnessed(part, trouble, single=not parts, long=lasted_s > self._long_s, known=known)
         step = judge(miss)
         if step is NextStep.RAISE:
             raise error

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
-SWEEP_S = 1.0
-"""How often what is due is looked for, even while nothing can be stored."""
 SLOWEST = 3
 """A lease lasts so many times as long as 99 of 100 batches take, if that is more than the settings say."""
 
@@ -53,7 +51,9 @@ class Drain:
         settings: Settings,
         book: FailureBook,
         after: Callable[[Batch, Sequence[BatchResult]], Awaitable[None]],
+        sweep_s: float,
     ) -> None:
+        self._sweep_s = sweep_s
         self._consumer = consumer
         self._session = session
         self._settler = settler
@@ -62,7 +62,7 @@ class Drain:
         self._after = after
         self._least_lease_s = self.lease_s = settings.run.lease_s
         self._keeper = LeaseRenewer(settings.postgres, consumer.number, consumer.runner, lambda: self.lease_s)
-        self._woken, self._again_s = anyio.Event(), SWEEP_S
+        self._woken, self._again_s = anyio.Event(), self._sweep_s
         self._stopping = False
         self.durations: deque[float] = deque(maxlen=512)
         self.batches = 0
@@ -88,7 +88,7 @@ class Drain:
             while not self._stopping:
                 with anyio.move_on_after(self._again_s):
                     await self._woken.wait()
-                self._woken, self._again_s = anyio.Event(), SWEEP_S
+                self._woken, self._again_s = anyio.Event(), self._sweep_s
                 while await self._once():
                     pass
         finally:
@@ -98,7 +98,7 @@ class Drain:
 
     async def _once(self) -> bool:
         """Claim and settle; whether there may be more."""
-        self._again_s = self._again_s or SWEEP_S
+        self._again_s = self._again_s or self._sweep_s
         batches, more = await self._due.take()
         for batch in batches:
             await self._settle(batch)

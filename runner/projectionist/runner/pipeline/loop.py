@@ -38,16 +38,11 @@ if TYPE_CHECKING:
 After = Callable[[Batch, Sequence[BatchResult]], Awaitable[None]]
 """What is done after a batch was settled and acked."""
 
-PATIENCE = 0.25
-"""After this share of the ack wait the broker is told that what it has delivered is being worked on."""
 SLICE = 128
 """How many arrivals are read at a stretch before the database's answers get their turn."""
 KEEP_EVERY_S = 1.0
 LATE_S = 30.0
 """After so long without a sign a loop is late: it hangs, or its database does."""
-SWEEP_S = 1.0
-"""How often what is due is looked for, whoever made it due; what this process made due is taken up on time.
-A gap's first look is on time; later ones come with the next sweep."""
 
 
 class WorkSource(Protocol):
@@ -85,13 +80,13 @@ class Pipeline:
         self._limits = limits
         self._after = after
         self._reads = reads
-        self._patience_s = consumer.policy.ack_wait_s * PATIENCE
+        self._patience_s = consumer.policy.ack_wait_s * context.times.progress_share
         self._handoff = handoff
         self._open: list[Sequence[Arrival]] = []
         """What was taken and is not settled."""
         self._stopping = False
         self._taking = anyio.CancelScope()
-        self._sweep_at = 0.0
+        self._sweep_s, self._sweep_at = context.times.sweep_s, 0.0
         self._planned: list[float] = []
         self.durations: deque[float] = deque(maxlen=512)
         self.batches = 0
@@ -218,7 +213,7 @@ class Pipeline:
     async def _take_up_due(self, guard: CrashGuard) -> None:
         """Settle what waits for its time, and have gaps looked for."""
         now = time.monotonic()
-        self._sweep_at = now + SWEEP_S
+        self._sweep_at = now + self._sweep_s
         while self._planned and self._planned[0] <= now:
             heappop(self._planned)
         self._gaps.wake()

@@ -61,7 +61,7 @@ class ConsumerRuntime:
     ) -> None:
         consumer, limits, book = context.consumer, settings.batch, access.book
         self._measures = BatchMetrics(consumer.definition, limits, context.types, settings.telemetry.sources)
-        self._consumer, self._limits = consumer, limits
+        self._consumer, self._limits, self._times = consumer, limits, context.times
         self._breaker = ConsumerBreaker(consumer, access)
         self._access, self._suspicion = access, RecentCrash()
         self._logged_unnamed = False
@@ -71,9 +71,9 @@ class ConsumerRuntime:
         stored = Stored(client, consumer.definition.stream)
         self._drain: Drain | None = None
         if consumer.stores_first:
-            own = self._session(settings, stream_guard)
+            own, sweep_s = self._session(settings, stream_guard), context.times.sweep_s
             guard = CrashGuard(BatchSettler(context, own), self._suspicion)
-            self._drain = Drain(consumer, own, guard, stored, settings, book, self._after)
+            self._drain = Drain(consumer, own, guard, stored, settings, book, self._after, sweep_s)
         work = self._drain or DueWork(
             consumer, self._sessions[0], stored, limits.max_bytes, book, self._suspicion
         )
@@ -88,7 +88,7 @@ class ConsumerRuntime:
 
     def _session(self, settings: Settings, stream_guard: StreamGuard) -> BatchSession:
         def model(connection: Connection, who: Consumer) -> Model:
-            return model_for(connection, who, settings.postgres.schema)
+            return model_for(connection, who, settings.postgres.schema, self._times)
 
         return BatchSession(
             self._consumer,

@@ -18,6 +18,7 @@ from projectionist.runner.batch.batch_spans import BatchTracer, Places
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.batch.context import BatchContext
 from projectionist.runner.batch.planning import CONTIGUOUS
+from projectionist.runner.batch.times import USUAL, BatchTimes
 from projectionist.runner.consumers.header_mapping import unified
 from projectionist.runner.database.barrier import BarrierTimeout
 from projectionist.runner.gaps.baseline import notes
@@ -55,12 +56,18 @@ class ConsumerWorker:
     """Runs one consumer until it is stopped."""
 
     def __init__(
-        self, definition: Definition, settings: Settings, client: Client, access: DatabaseAccess
+        self,
+        definition: Definition,
+        settings: Settings,
+        client: Client,
+        access: DatabaseAccess,
+        *,
+        times: BatchTimes = USUAL,
     ) -> None:
         self.definition = definition
         self._settings = settings
         self._client = client
-        self._access = access
+        self._access, self._times = access, times
         self._stopping = anyio.Event()
         self._serving: ConsumerRuntime | None = None
         self._logged = self._logged_headers = ""
@@ -192,7 +199,8 @@ class ConsumerWorker:
         policy = self._settings.policy(self.definition.name)
         refuse_forgetting(self.definition, policy, stream.config)
         consumer = await self._access.join(self.definition, policy, stream, early=self._early)
-        context = BatchContext(consumer, self._tracer(source), self._settings.telemetry.sources)
+        sources = self._settings.telemetry.sources
+        context = BatchContext(consumer, self._tracer(source), sources, times=self._times)
         guard.joined(context)
         self.begun = True
         await self._log_start(consumer, stream.state.first_seq)

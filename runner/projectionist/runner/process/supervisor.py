@@ -18,11 +18,12 @@ from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Superseded
-from projectionist.runner.database.chores import ChoreFailures, said
+from projectionist.runner.database.chores import AGAIN, ChoreFailures, said
 from projectionist.runner.process.end_reason import end_reason
 from projectionist.runner.process.problem_board import problem_of
 
 if TYPE_CHECKING:
+    from projectionist.core.retry_policy import RetryPolicy
     from projectionist.runner.process.consumer_worker import ConsumerWorker
     from projectionist.runner.process.problem_board import ProcessProblem
 
@@ -48,10 +49,10 @@ class CannotGoOn(ProjectionistError):
 class Supervised:
     """One consumer's worker, and what became of it."""
 
-    def __init__(self, worker: ConsumerWorker) -> None:
+    def __init__(self, worker: ConsumerWorker, *, again: RetryPolicy = AGAIN) -> None:
         self.worker = worker
         self.name = worker.definition.name
-        self._setbacks = ChoreFailures(self.name)
+        self._setbacks = ChoreFailures(self.name, again)
         self.ended: Exception | None = None
         """Why it ended in this process for good."""
         self.stuck: Exception | None = None

@@ -47,12 +47,13 @@ TRIES = RetryPolicy(initial_s=0.1, maximum_s=1.0)
 class ReadModels:
     """The read models of an app in one database."""
 
-    def __init__(self, connection: Connection, schema: str) -> None:
+    def __init__(self, connection: Connection, schema: str, *, patience_s: float = PATIENCE_S) -> None:
         self._connection = connection
         self._schema = schema
         self._queries = Queries(connection, schema)
         self._sql = Statements("projectionist.runner", schema)
         self._planner = ChangePlanner(connection, schema)
+        self._patience_s = patience_s
 
     async def plan(self, definitions: Iterable[Definition]) -> list[Change]:
         """Return what `apply` would do, consumer by consumer; nothing for those that are as their class says."""
@@ -106,7 +107,7 @@ class ReadModels:
 
     async def _tried(self, d: Definition, change: Change) -> None:
         """Do it as soon as the table has no reader for a moment."""
-        until, tries = clock.now() + PATIENCE_S, 0
+        until, tries = clock.now() + self._patience_s, 0
         while True:
             try:
                 async with self._connection.transaction():

@@ -54,6 +54,9 @@ async def build_lease(
     consumer: int,
     who: str,
     on_renewal: OnRenewal | None = None,
+    *,
+    ttl_s: float = TTL_S,
+    renewed_s: float = RENEWED_S,
 ) -> AsyncIterator[Lease]:
     """Hold the right to build; raise AlreadyBuilding while another process uses it.
 
@@ -61,13 +64,13 @@ async def build_lease(
     the event loop, which handlers hold up; each time `tell` may write something down. BuildLost ends the block where
     another process has taken over.
     """
-    lease, abandoned_by = await _acquire(queries, Leases(queries.schema, who), f"build:{consumer}")
+    lease, abandoned_by = await _acquire(queries, Leases(queries.schema, who), f"build:{consumer}", ttl_s)
     if abandoned_by is not None:
         about = facts(consumer=definition.name, kind="lease_taken_over")
         text = "%s: the build lease is taken over from %s, which has let its lease run out"
         log.warning(text, definition.name, abandoned_by, extra=about)
     announce("build_lease.taken")
-    keeper = _Keeper(postgres, consumer, who, lease, on_renewal)
+    keeper = _Keeper(postgres, consumer, who, lease, on_renewal, ttl_s=ttl_s, renewed_s=renewed_s)
     beside = BackgroundThread(f"build lease of {consumer}", keeper.keep)
     beside.start()
     try:
@@ -81,13 +84,13 @@ async def build_lease(
             await beside.stop()
 
 
-async def _acquire(queries: Queries, leases: Leases, name: str) -> tuple[Lease, str | None]:
+async def _acquire(queries: Queries, leases: Leases, name: str, ttl_s: float) -> tuple[Lease, str | None]:
     """Return the lease, and the owner that abandoned it, if one did: that one runs out, one in use is renewed before
     that."""
     before = None
     while True:
         row = await queries.row("select_lease_holder", name)
-        lease = await leases.acquire(queries.connection, name, TTL_S)
+        lease = await leases.acquire(queries.connection, name, ttl_s)
         if lease is not None:
             return lease, row["owner"] if row is not None and row["unreleased"] else None
         if row is not None and before is not None and (row["owner"], row["expires_at"]) != before:
@@ -103,8 +106,17 @@ class _Keeper:
     """Renews a lease over a connection of its own; takes it again where it ran out and no other owner wanted it."""
 
     def __init__(
-        self, postgres: Postgres, consumer: int, who: str, lease: Lease, on_renewal: OnRenewal | None
+        self,
+        postgres: Postgres,
+        consumer: int,
+        who: str,
+        lease: Lease,
+        on_renewal: OnRenewal | None,
+        *,
+        ttl_s: float,
+        renewed_s: float,
     ) -> None:
+        self._ttl_s, self._renewed_s = ttl_s, renewed_s
         self._postgres = postgres
         self._consumer = consumer
         self._leases = Leases(postgres.schema, who)
@@ -118,9 +130,9 @@ class _Keeper:
             while not ending.is_set():
                 connection = await self._renewed(connection)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(ending.wait(), RENEWED_S)
+                    await asyncio.wait_for(ending.wait(), self._renewed_s)
             with suppress(Exception):  # it runs out by itself
-                async with asyncio.timeout(RENEWED_S):
+                async with asyncio.timeout(self._renewed_s):
                     connection = connection or await self._connected()
                     await self._leases.release(connection, self._held)
         finally:
@@ -131,7 +143,7 @@ class _Keeper:
         """Renew it; return the connection it was renewed on; None if there was trouble: then it is tried again."""
         announce("build_lease.renewing")
         try:
-            async with asyncio.timeout(TTL_S):
+            async with asyncio.timeout(self._ttl_s):
                 connection = connection or await self._connected()
                 await self._renew(Queries(connection, self._postgres.schema))
         except Exception as error:
@@ -149,12 +161,12 @@ class _Keeper:
         renewed = await self._leases.renew(queries.connection, self._held)
         if renewed is None:
             holder = await queries.row("select_lease_holder", self._held.name)
-            renewed = await self._leases.acquire(queries.connection, self._held.name, TTL_S)
+            renewed = await self._leases.acquire(queries.connection, self._held.name, self._ttl_s)
             # One grant further: nobody has had it in between, who might have gone on with this build, or ended it.
             if renewed is None or renewed.epoch != self._held.epoch + 1:
                 named = "another process" if holder is None else holder["owner"]
                 raise BuildLost(
-                    f"{named} took the build lease, which this process had not renewed for {TTL_S:g} s",
+                    f"{named} took the build lease, which this process had not renewed for {self._ttl_s:g} s",
                     remedy="Look at `generations list`; rebuilding again goes on from its last checkpoint",
                 )
             announce("build_lease.again")

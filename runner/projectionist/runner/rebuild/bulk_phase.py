@@ -38,7 +38,10 @@ class BulkPhase:
         client: Client,
         consumer: Consumer,
         progress: Progress,
+        *,
+        kept_s: float,
     ) -> None:
+        self._kept_s = kept_s
         self._queries = queries
         self._build = build
         self._shadow = shadow
@@ -114,7 +117,7 @@ class BulkPhase:
         bulk = await self._begun(decisions)
         if build.buckets == 1:
             try:
-                rows = await bulk.fold(filter_subject, 1, build.bulk_limit, divisible=True)
+                rows = await bulk.fold(filter_subject, 1, build.bulk_limit, kept_s=self._kept_s)
             except Slow as slow:
                 build.buckets = slow.buckets
                 await self._queries.run("start_bulk_phase", build.number, build.bulk_limit, build.buckets)

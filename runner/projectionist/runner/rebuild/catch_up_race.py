@@ -26,8 +26,6 @@ GAIN = 0.9
 """A round is smaller than those before when it has no more than this share of the smallest of them to do."""
 ROUNDS = 5
 """After so many rounds that are no smaller, live is as fast."""
-PATIENCE_S = 60.0
-"""After so long without a smaller round it will not end."""
 HELD_S = 0.1
 """How long the brake keeps batches waiting at a time."""
 SHARES = (0.5, 0.75, 0.9)
@@ -41,7 +39,8 @@ class BuildOutrun(RebuildError):
 class CatchUpRace:
     """Is told of rounds; says how they go."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
         self.equal = 0
         """How many rounds, one after the other, were no smaller than those before."""
         self._smallest: float = inf
@@ -67,7 +66,7 @@ class CatchUpRace:
     @property
     def lost(self) -> bool:
         """Return whether it will not be won, which has been said a round before."""
-        return self.equal > ROUNDS and clock.now() - self._since >= PATIENCE_S
+        return self.equal > ROUNDS and clock.now() - self._since >= self._patience_s
 
 
 class Brake:

@@ -15,13 +15,10 @@ if TYPE_CHECKING:
     from projectionist.runner.database.queries import Build, Queries
     from projectionist.runner.history.progress import Progress
 
-WAIT_S = 60.0
 MOMENT_S = 0.1
 """How long the swap waits, while batches do, for snapshots from before the last events."""
 MOMENTS = 10
 """So many tries to swap wait for them."""
-UNSEEN_S = 5.0
-"""So long a standby that has just connected may take to say what its readers see."""
 PAUSE_S = 0.2
 FRESH_S = 300.0
 """For so long after it had caught up once, later readers are not waited for as well: there may always be some."""
@@ -38,7 +35,17 @@ class Unseen(RebuildError):
 class Snapshots:
     """Readers of this database, whatever their role, and of its standbys; `blindly`: despite silent standbys."""
 
-    def __init__(self, queries: Queries, build: Build, progress: Progress, *, blindly: bool) -> None:
+    def __init__(
+        self,
+        queries: Queries,
+        build: Build,
+        progress: Progress,
+        *,
+        blindly: bool,
+        wait_s: float,
+        unseen_s: float,
+    ) -> None:
+        self._wait_s, self._unseen_s = wait_s, unseen_s
         self._queries = queries
         self._build = build
         self._progress = progress
@@ -52,7 +59,7 @@ class Snapshots:
     async def wait(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
         """Wait until no snapshot shows the time before the shadow had caught up.
 
-        Raises SnapshotTimeout after a minute, or Unseen.
+        Raises SnapshotTimeout after `wait_s`, or Unseen.
 
         `meanwhile` catches up: who comes now sees the new rows as they are now.
         """
@@ -67,7 +74,7 @@ class Snapshots:
                 self._progress.say(f"waiting for readers from before it had caught up: {named}")
                 announce("rebuild.waiting")
                 logged = True
-            if clock.now() > began + WAIT_S:
+            if clock.now() > began + self._wait_s:
                 raise SnapshotTimeout(
                     f"readers from before it had caught up are still there: {named}",
                     remedy="End their transactions, then rebuild again: it goes on from here",
@@ -112,7 +119,7 @@ class Snapshots:
     async def _standbys(self, waited_s: float) -> list[str]:
         rows = await self._queries.rows("select_lagging_standbys", self._build.number)
         unseen = [row["name"] for row in rows if row["unseen"] and not self._blindly]
-        if unseen and waited_s > UNSEEN_S:
+        if unseen and waited_s > self._unseen_s:
             raise Unseen(
                 f"{', '.join(unseen)} does not say what its readers see, who may find the new generation empty",
                 remedy="Set hot_standby_feedback = on there; or say unseen_readers = true in [postgres], "

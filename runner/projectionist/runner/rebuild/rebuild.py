@@ -18,7 +18,7 @@ from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.consumer import Consumer, ControlRow
-from projectionist.runner.database.barrier import SHORT, BarrierTimeout, patience
+from projectionist.runner.database.barrier import BarrierTimeout, patience
 from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError
 from projectionist.runner.history.progress import Watched
 from projectionist.runner.jetstream import api
@@ -36,6 +36,7 @@ from projectionist.runner.rebuild.reader_snapshots import Snapshots
 from projectionist.runner.rebuild.registration_check import floor_of, registered
 from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.swap import swap
+from projectionist.runner.rebuild.times import USUAL, RebuildTimes
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -93,7 +94,10 @@ class Rebuild:
         client: Client,
         progress: Progress,
         options: Options | None = None,
+        *,
+        times: RebuildTimes = USUAL,
     ) -> None:
+        self._times = times
         self._definition = definition
         self._settings = settings
         self._client = client
@@ -129,7 +133,10 @@ class Rebuild:
         if not (going_back or self._options.partial):
             await check_history(queries, self._client, row, stream, self._definition.handlers)
         mine = (self._settings.postgres, self._definition, row["number"], who)
-        async with build_lease(queries, *mine, self._record_progress) as lease:
+        ttl_s, renewed_s = self._times.lease_s, self._times.renewed_s
+        async with build_lease(
+            queries, *mine, self._record_progress, ttl_s=ttl_s, renewed_s=renewed_s
+        ) as lease:
             row = await registered(queries, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
                 raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
@@ -204,7 +211,9 @@ class Rebuild:
         )
 
     async def _bulk(self, queries: Queries, build: Build, shadow: Shadow, consumer: Consumer) -> Build:
-        bulk = BulkPhase(queries, build, shadow, self._client, consumer, self._progress)
+        bulk = BulkPhase(
+            queries, build, shadow, self._client, consumer, self._progress, kept_s=self._times.kept_s
+        )
         await self._phase("bulk", bulk.run())
         self._silent.update(bulk.silent)
         self._events = bulk.events
@@ -243,7 +252,14 @@ class Rebuild:
     ) -> Compared:
         await self._carry_indexes(queries, build)
         given = (self._client, self._definition.stream, filter_subject)
-        snapshots = Snapshots(queries, build, self._progress, blindly=self._settings.postgres.unseen_readers)
+        snapshots = Snapshots(
+            queries,
+            build,
+            self._progress,
+            blindly=self._settings.postgres.unseen_readers,
+            wait_s=self._times.readers_s,
+            unseen_s=self._times.unseen_s,
+        )
         for number in range(MOST_TRIES):
             await self._phase("catch_up", self._converge(catch_up, brake))
             comparison = await self._comparison(queries, build)
@@ -252,7 +268,7 @@ class Rebuild:
             await snapshots.wait(partial(self._converge, catch_up, brake))
             async with tailing(*given, catch_up.top) as tail:
                 await tail.ready()
-                hold_s = patience(number)
+                hold_s = patience(number, self._times.holds)
                 await self._phase("catch_up", self._converge(catch_up, brake, hold_s))
                 await comparison.confirm(catch_up.moved())
                 began = clock.now()
@@ -285,11 +301,9 @@ class Rebuild:
             await self._converge(catch_up, brake)
             await comparison.again()
 
-    async def _converge(
-        self, catch_up: CatchUp, brake: Brake | None, hold_s: float = SHORT.maximum_s
-    ) -> None:
+    async def _converge(self, catch_up: CatchUp, brake: Brake | None, hold_s: float | None = None) -> None:
         """Catch up until what is left fits into the swap."""
-        race = CatchUpRace()
+        race, most_s = CatchUpRace(self._times.outrun_s), hold_s or self._times.holds.maximum_s
         with nullcontext() if brake is None else brake.on():
             while True:
                 try:
@@ -297,7 +311,7 @@ class Rebuild:
                 except (asyncpg.LockNotAvailableError, InUse, BarrierTimeout):
                     announce("rebuild.lock_wait")
                     continue
-                if events <= catch_up.pace.within(hold_s / 4, FEW):
+                if events <= catch_up.pace.within(most_s / 4, FEW):
                     return
                 race.round(events)
                 judge(race, brake, self._definition.name, self._progress)

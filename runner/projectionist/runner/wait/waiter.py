@@ -77,7 +77,15 @@ class PublishReceipt(Protocol):
 class Waiter:
     """Waits for the consumers of one app."""
 
-    def __init__(self, definitions: Iterable[Definition], settings: Settings) -> None:
+    def __init__(
+        self,
+        definitions: Iterable[Definition],
+        settings: Settings,
+        *,
+        nobody_s: float = NOBODY_S,
+        linger_s: float = LINGER_S,
+    ) -> None:
+        self._nobody_s, self._linger_s = nobody_s, linger_s
         self._definitions = {one.name: one for one in definitions}
         self._settings = settings
         schema = settings.postgres.schema
@@ -228,7 +236,7 @@ class Waiter:
         while not self._waiting:
             self._arrived.clear()
             try:
-                await asyncio.wait_for(self._arrived.wait(), LINGER_S)
+                await asyncio.wait_for(self._arrived.wait(), self._linger_s)
             except TimeoutError:
                 if not self._callers:
                     return False
@@ -249,7 +257,7 @@ class Waiter:
                 _unless_done(waiting[row["n"]][1], found)
         for wanted, future in waiting.values():
             one = unserved.get(wanted.consumer)  # what is there all the same was answered above
-            if one is not None and (one.decided or now - one.since >= NOBODY_S):
+            if one is not None and (one.decided or now - one.since >= self._nobody_s):
                 _unless_done(future, WaitResult(WaitOutcome.NOT_SERVED, one.reason))
 
     async def _look_who_serves(self, consumers: Iterable[int]) -> None:
@@ -264,7 +272,8 @@ class Waiter:
         before = {
             one: known.since
             for one in asked
-            if (known := self._unserved.pop(one, None)) is not None and now - self._looked[one] < NOBODY_S
+            if (known := self._unserved.pop(one, None)) is not None
+            and now - self._looked[one] < self._nobody_s
         }
         self._looked.update(dict.fromkeys(asked, now))
         for row in rows:
