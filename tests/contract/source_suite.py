@@ -3,135 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack
-from datetime import datetime
-from typing import Any
 
-import msgspec
-import nats
 import pytest
-import pytest_asyncio
-from nats.aio.client import Client
-from nats.js import JetStreamContext
-from nats.js.api import ConsumerConfig, RetentionPolicy, StreamConfig
-from tests.support.peers import patient, peer_takes
-from tests.support.servers import Servers, Stream
+from tests.support.source_bench import (
+    MANY,
+    Bench,
+    OnBench,
+    nothing_comes,
+    publishes,
+    sequences,
+    take_all,
+)
 from tests.support.waiting import HANG_S, cancelled, eventually, listening
 
-from projectionist.core.nats import connections
 from projectionist.core.nats.fast_client import Arrival
-from projectionist.core.settings.secret import Url
-from projectionist.core.settings.settings import Nats
 from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.jetstream.ack_subject import parse_ack_subject
-from projectionist.runner.jetstream.api import BrokerError, StreamMissing
-from projectionist.runner.jetstream.durable import DurableUnfit, StreamUnfit
-from projectionist.runner.jetstream.pull_source import BrokerProgress, JetStreamSource, SourceLost
-
-MANY = 16 << 20
-DURABLE = "orders"
+from projectionist.runner.jetstream.api import BrokerError
+from projectionist.runner.jetstream.pull_source import BrokerProgress, JetStreamSource
 
 
-async def quiet(_: Exception) -> None:
-    """Servers are killed here."""
-
-
-class Bench:
-    """One stream, one client under test, and a client of the test's own."""
-
-    def __init__(self, servers: Servers, stream: Stream, stack: AsyncExitStack) -> None:
-        self.servers, self.stream, self._stack = servers, stream, stack
-        self.client: Client
-        self.js: JetStreamContext
-
-    async def start(self, url: str) -> None:
-        options: dict[str, Any] = {
-            "max_reconnect_attempts": -1,
-            "reconnect_time_wait": 0.05,
-            "error_cb": quiet,
-        }
-        own = await patient(self.servers.nats_url, **options)
-        self._stack.push_async_callback(own.close)
-        self.js = own.jetstream()
-        self.client = await self.connect(url)
-
-    async def connect(self, url: str = "") -> Client:
-        client = await connections.connect(Nats(url=(Url(url or self.servers.nats_url),)), name="test")
-        self._stack.push_async_callback(client.close)
-        return client
-
-    def source(self, client: Client | None = None, **changes: Any) -> JetStreamSource:
-        kept: dict[str, Any] = {
-            "stream": self.stream.name,
-            "durable": DURABLE,
-            "subjects": Subjects([self.stream.subject("order", "{aggregate}")]),
-            "batch": 10,
-            "ack_wait_s": 30,
-            "contiguous": True,
-        }
-        return JetStreamSource(client or self.client, **kept | changes)
-
-    async def open(self, client: Client | None = None, **changes: Any) -> JetStreamSource:
-        source = self.source(client, **changes)
-        await source.open()
-        self._stack.push_async_callback(source.close)
-        return source
-
-    async def publish(self, count: int, *tokens: str, headers: dict[str, str] | None = None) -> None:
-        for number in range(count):
-            subject = self.stream.subject(*(tokens or ("order", str(number))))
-            await self.js.publish(subject, b"%d" % number, headers=headers)
-
-    async def consumer(self) -> dict[str, Any]:
-        answer = await self.client.request(
-            f"$JS.API.CONSUMER.INFO.{self.stream.name}.{DURABLE}", timeout=HANG_S
-        )
-        found: dict[str, Any] = msgspec.json.decode(answer.data)
-        return found
-
-
-def sequences(arrivals: Sequence[Arrival]) -> list[int]:
-    return [parse_ack_subject(arrival.reply)[0] for arrival in arrivals]
-
-
-async def take_all(source: JetStreamSource, count: int, most: int = 1000) -> list[Arrival]:
-    taken: list[Arrival] = []
-    async with asyncio.timeout(HANG_S):
-        while len(taken) < count:
-            taken += await source.take(most, MANY, 0.005)
-    return taken
-
-
-async def nothing_comes(source: JetStreamSource, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await source.take(10, MANY, 0)
-    except TimeoutError:
-        return True
-    return False
-
-
-def named(bench: Bench, config: dict[str, Any]) -> ConsumerConfig:
-    """A durable of our name, made by somebody else."""
-    wanted = {"durable_name": DURABLE, "ack_policy": "explicit", "deliver_policy": "all"} | config
-    made = msgspec.json.encode(wanted).replace(b"{name}", bench.stream.name.encode())
-    return ConsumerConfig(**msgspec.json.decode(made))
-
-
-class SourceSuite:
+class SourceSuite(OnBench):
     """The promises."""
-
-    @pytest.fixture
-    def way(self) -> None:
-        """What a subclass changes before a client is made."""
-
-    @pytest_asyncio.fixture
-    async def bench(self, servers: Servers, stream: Stream, way: None) -> AsyncIterator[Bench]:
-        async with AsyncExitStack() as stack:
-            bench = Bench(servers, stream, stack)
-            await bench.start(servers.nats_url)
-            yield bench
 
     async def test_every_event_arrives_once_and_in_order_with_subject_headers_and_data(
         self, bench: Bench
@@ -265,177 +158,6 @@ class SourceSuite:
         assert sequences(await take_all(source, 9)) == list(range(1, 10))
         assert (await bench.consumer())["config"]["filter_subject"] == bench.stream.subject("*", "*")
 
-    async def test_the_durable_is_made_as_the_protocol_says(self, bench: Bench) -> None:
-        await bench.open(batch=25, ack_wait_s=7)
-        config = (await bench.consumer())["config"]
-        assert config["filter_subject"] == bench.stream.subject("order", "*")
-        assert config["ack_policy"] == "explicit"
-        assert config["deliver_policy"] == "all"
-        assert config["max_ack_pending"] == 150
-        assert config["ack_wait"] == 7_000_000_000
-        assert config["max_deliver"] == -1
-        assert "backoff" not in config
-
-    async def test_a_filter_stands_even_where_it_is_the_whole_stream(self, bench: Bench) -> None:
-        await bench.open(subjects=Subjects([bench.stream.subjects]))
-        assert (await bench.consumer())["config"]["filter_subject"] == bench.stream.subjects
-
-    async def test_whoever_reads_everything_has_no_filter(self, bench: Bench) -> None:
-        await bench.open(subjects=Subjects([">"]))
-        assert "filter_subject" not in (await bench.consumer())["config"]
-
-    @pytest.mark.parametrize(
-        "config",
-        [{}, {"filter_subject": "{name}.>"}, {"filter_subjects": ["{name}.order.*", "{name}.payment.*"]}],
-    )
-    async def test_a_durable_that_lets_more_through_is_brought_to_our_filter_where_it_stands(
-        self, bench: Bench, config: dict[str, Any]
-    ) -> None:
-        await bench.publish(2, "order", "7")
-        await bench.publish(2, "payment", "7")
-        made = await bench.js.add_consumer(bench.stream.name, named(bench, config))
-        source = await bench.open()
-        assert sequences(await take_all(source, 2)) == [1, 2]
-        found = await bench.consumer()
-        assert found["config"]["filter_subject"] == bench.stream.subject("order", "*")
-        assert "filter_subjects" not in found["config"]
-        assert datetime.fromisoformat(found["created"]) == made.created
-
-    @pytest.mark.parametrize(
-        "config",
-        [
-            {"filter_subject": "{name}.payment.*"},
-            {"filter_subjects": ["{name}.payment.*", "{name}.order.7"]},
-        ],
-    )
-    async def test_a_durable_that_passed_over_ours_is_made_anew(
-        self, bench: Bench, config: dict[str, Any]
-    ) -> None:
-        await bench.publish(1, "order", "6")
-        await bench.publish(1, "order", "7")
-        await bench.publish(1, "payment", "7")
-        await bench.js.add_consumer(bench.stream.name, named(bench, config))
-        for message in await peer_takes(bench.js, bench.stream.name, DURABLE, 1):
-            await message.ack_sync()
-        source = await bench.open()
-        assert sequences(await take_all(source, 2)) == [1, 2]
-
-    async def test_a_durable_of_other_sizes_is_brought_to_ours_and_goes_on(self, bench: Bench) -> None:
-        await bench.publish(4)
-        source = await bench.open()
-        assert source.ack((await take_all(source, 4))[:2]) == 2
-        await source.close()
-        await bench.open(batch=50, ack_wait_s=9)
-        found = await bench.consumer()
-        assert (found["config"]["max_ack_pending"], found["config"]["ack_wait"]) == (300, 9_000_000_000)
-        assert found["ack_floor"]["stream_seq"] == 2
-
-    @pytest.mark.parametrize(
-        "config",
-        [
-            {"deliver_policy": "new"},
-            {"ack_policy": "all"},
-            {"max_deliver": 5},
-            {"backoff": [1.0, 2.0], "max_deliver": 3},
-            {"headers_only": True},
-            {"replay_policy": "original"},
-        ],
-    )
-    async def test_a_durable_that_works_in_another_way_is_refused(
-        self, bench: Bench, config: dict[str, Any]
-    ) -> None:
-        await bench.js.add_consumer(bench.stream.name, named(bench, config))
-        with pytest.raises(DurableUnfit, match=next(iter(config))):
-            await bench.source().open()
-
-    @pytest.mark.parametrize("config", [{"max_waiting": 7}, {"mem_storage": True}])
-    async def test_what_cannot_be_changed_of_a_durable_stays_as_somebody_made_it(
-        self, bench: Bench, config: dict[str, Any]
-    ) -> None:
-        made = named(bench, config | {"filter_subject": "{name}.>"})
-        await bench.js.add_consumer(bench.stream.name, made)
-        source = bench.source()
-        await source.open()
-        await source.close()
-        found = (await bench.js.consumer_info(bench.stream.name, DURABLE)).config
-        assert found.filter_subject != bench.stream.subject(">")
-        assert {name: getattr(found, name) for name in config} == config
-
-    @pytest.mark.parametrize("retention", [RetentionPolicy.WORK_QUEUE, RetentionPolicy.INTEREST])
-    async def test_a_stream_that_removes_what_is_acked_is_refused(
-        self, bench: Bench, retention: RetentionPolicy
-    ) -> None:
-        await bench.js.delete_stream(bench.stream.name)
-        await bench.js.add_stream(
-            name=bench.stream.name, subjects=[bench.stream.subjects], retention=retention
-        )
-        with pytest.raises(StreamUnfit, match=retention.value):
-            await bench.source(contiguous=False).open()
-
-    @pytest.mark.parametrize(
-        ("config", "says"),
-        [
-            ({"max_msgs_per_subject": 1}, "per subject"),
-            ({"allow_rollup_hdrs": True}, "rollups"),
-            ({"allow_msg_ttl": True}, "time to live"),
-        ],
-    )
-    async def test_a_stream_that_forgets_single_events_is_refused_for_contiguous(
-        self, bench: Bench, config: dict[str, Any], says: str
-    ) -> None:
-        await bench.js.delete_stream(bench.stream.name)
-        await bench.js.add_stream(
-            StreamConfig(name=bench.stream.name, subjects=[bench.stream.subjects], **config)
-        )
-        with pytest.raises(StreamUnfit, match=says):
-            await bench.source().open()
-        await bench.open(contiguous=False)
-
-    async def test_subjects_that_the_stream_does_not_take_are_refused(self, bench: Bench) -> None:
-        with pytest.raises(StreamUnfit, match="no subject is both"):
-            await bench.source(subjects=Subjects(["elsewhere.{aggregate}"])).open()
-
-    async def test_a_stream_that_is_missing_is_told_and_opens_once_it_is_there(self, bench: Bench) -> None:
-        await bench.js.delete_stream(bench.stream.name)
-        source = bench.source()
-        with pytest.raises(StreamMissing, match=bench.stream.name):
-            await source.open()
-        await bench.js.add_stream(name=bench.stream.name, subjects=[bench.stream.subjects])
-        await bench.publish(1)
-        await source.open()
-        assert len(await take_all(source, 1)) == 1
-        await source.close()
-
-    async def test_a_durable_that_is_deleted_is_told_and_delivers_everything_again(
-        self, bench: Bench
-    ) -> None:
-        await bench.publish(3)
-        source = await bench.open()
-        first = await take_all(source, 3)
-        assert source.ack(first) == 3
-        waiting = asyncio.ensure_future(source.take(10, MANY, 0))
-        await bench.js.delete_consumer(bench.stream.name, DURABLE)
-        with pytest.raises(SourceLost):
-            async with asyncio.timeout(HANG_S):
-                await waiting
-        await source.open()
-        assert source.ack(first) == 0
-        assert sequences(await take_all(source, 3)) == [1, 2, 3]
-
-    async def test_a_stream_that_is_made_anew_is_told(self, bench: Bench) -> None:
-        await bench.publish(3)
-        source = await bench.open()
-        first = await take_all(source, 3)
-        await bench.js.delete_stream(bench.stream.name)
-        await bench.js.add_stream(name=bench.stream.name, subjects=[bench.stream.subjects])
-        with pytest.raises(SourceLost):
-            async with asyncio.timeout(HANG_S):
-                await source.take(10, MANY, 0)
-        await bench.publish(3)
-        await source.open()
-        assert source.ack(first) == 0
-        assert sequences(await take_all(source, 3)) == [1, 2, 3]
-
     async def test_a_killed_broker_is_pulled_from_again_and_hears_no_ack_from_before(
         self, bench: Bench
     ) -> None:
@@ -486,11 +208,3 @@ class SourceSuite:
         await bench.client.close()
         with pytest.raises(BrokerError, match="closed"):
             await source.take(1, MANY, 0)
-
-
-async def publishes(bench: Bench) -> bool:
-    try:
-        await bench.js.publish(bench.stream.subject("order", "7"), b"after", timeout=0.5)
-    except (nats.errors.Error, TimeoutError):
-        return False
-    return True

@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 import pytest
-from tests.contract.source_suite import Bench, SourceSuite, take_all
+from tests.contract.durable_suite import DurableSuite
+from tests.contract.source_suite import SourceSuite
 from tests.support.proxy import proxied
 from tests.support.servers import Servers, Stream
+from tests.support.source_bench import Bench, take_all
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.nats import fast_client
@@ -15,7 +17,7 @@ from projectionist.core.nats import fast_client
 pytestmark = pytest.mark.asyncio
 
 
-class TestOnTheWire(SourceSuite):
+class TestOnTheWire(SourceSuite, DurableSuite):
     async def test_it_is_the_wire(self, bench: Bench) -> None:
         assert isinstance(bench.client, fast_client.Client)
 
@@ -50,7 +52,7 @@ class TestOnTheWire(SourceSuite):
             assert (source.ack(taken), source.ack(after)) == (0, 1)
 
 
-class TestOnThePlainClient(SourceSuite):
+class TestOnThePlainClient(SourceSuite, DurableSuite):
     @pytest.fixture
     def way(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fast_client, "available", lambda: "it is taken away for this test")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +24,6 @@ from projectionist.runner import App
 from projectionist.runner.telemetry.state_metrics import StateMetrics
 
 pytestmark = pytest.mark.asyncio
-
-
-@pytest.fixture
-def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
-    return Cli(live, tmp_path)
 
 
 @pytest_asyncio.fixture

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.support.consumer_harness import ConsumerHarness, harness
+from tests.support.cli import Cli
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.consumer_harness import harness as consumer_harness
+from tests.support.outbox import Outbox, outbox
 from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import Servers, Stream
 from tests.support.spans import listening_to_spans
@@ -43,7 +47,7 @@ def stream(servers: Servers) -> Iterator[Stream]:
 @pytest_asyncio.fixture
 async def live(servers: Servers, database: str, stream: Stream) -> AsyncIterator[ConsumerHarness]:
     """A harness for live consumers on a database and a stream of this test alone; what it leaves must be sound."""
-    async with harness(servers, database, stream) as made:
+    async with consumer_harness(servers, database, stream) as made:
         yield made
         await made.assert_sound()
 
@@ -64,10 +68,23 @@ def told(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     log.removeHandler(keep)
 
 
+@pytest.fixture
+def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
+    """The command line on the servers of `live`, in a folder of this test alone."""
+    return Cli(live, tmp_path)
+
+
+@pytest_asyncio.fixture
+async def harness(database: str) -> AsyncIterator[Outbox]:
+    """Intents in a database of this test alone, and relays for them."""
+    async with outbox(database) as made:
+        yield made
+
+
 @pytest_asyncio.fixture
 async def rebuilds(servers: Servers, database: str, stream: Stream) -> AsyncIterator[RebuildHarness]:
     """A harness with builders."""
-    async with harness(servers, database, stream) as made:
+    async with consumer_harness(servers, database, stream) as made:
         yield RebuildHarness(made)
 
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
-import pytest_asyncio
-from tests.support.outbox import FORGETS, SLOW, Outbox, answer, execute_in_silence, made, outbox, scripted
+from tests.support.outbox import FORGETS, SLOW, Outbox, answer, execute_in_silence, made, scripted
 from tests.support.process import Ended, run_projectionist
 from tests.support.waiting import eventually
 
 from projectionist.outbox.providers import Outcome
 
 pytestmark = pytest.mark.asyncio
-
-
-@pytest_asyncio.fixture
-async def harness(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as harness:
-        yield harness
 
 
 async def cli(harness: Outbox, *arguments: str) -> Ended:

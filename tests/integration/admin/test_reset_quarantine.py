@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.rebuilding import RebuildHarness
+from tests.support.resetting import ACT, WHY
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
-from projectionist.core.operator import Act
-
 pytestmark = pytest.mark.asyncio
-WHY = ("--reason", "rows were edited by hand")
-ACT = Act("ann", "ticket 7")
 STATES = "select string_agg(state, ',' order by seq) from {s}.quarantine"
-
-
-@pytest.fixture
-def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
-    return Cli(live, tmp_path)
 
 
 async def refusing(live: ConsumerHarness) -> None:

@@ -20,11 +20,6 @@ WHY = ("--reason", "ticket 7")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
-@pytest.fixture
-def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
-    return Cli(live, tmp_path)
-
-
 async def journey(cli: Cli, *words: str) -> dict[str, Any]:
     """The one event's journey."""
     [one] = (await cli.seen("journey", *words))["events"]

@@ -4,7 +4,6 @@ who has done what about both."""
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,6 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "ticket 7")
-
-
-@pytest.fixture
-def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
-    return Cli(live, tmp_path)
 
 
 @pytest_asyncio.fixture

@@ -21,11 +21,6 @@ KNOWN = """select table_name from information_schema.columns
     and table_name not in ('retired_consumers', 'own_names', 'archive', 'quarantine_seen', 'parked_seen') order by 1"""
 
 
-@pytest.fixture
-def cli(live: ConsumerHarness, tmp_path: Path) -> Cli:
-    return Cli(live, tmp_path)
-
-
 async def left(live: ConsumerHarness, number: int) -> dict[str, int]:
     """How many rows of a consumer each table has, where there are any."""
     tables = [name for (name,) in await live.fetch(KNOWN)]

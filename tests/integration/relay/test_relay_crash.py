@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.support.outbox import Outbox, outbox
+from tests.support.outbox import Outbox
 from tests.support.process import Child, projectionist
 from tests.support.stub_provider import StubProvider, execute_then_hang, stub_provider
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
-
-
-@pytest_asyncio.fixture
-async def harness(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as harness:
-        yield harness
 
 
 @pytest_asyncio.fixture

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-import pytest_asyncio
 from tests.support.outbox import FORGETS, REMEMBERS, SLOW, Outbox, Scripted, answer, made, outbox, scripted
 from tests.support.servers import Servers
 from tests.support.standby import standby
@@ -26,12 +25,6 @@ LOOKS = msgspec.structs.replace(REMEMBERS, lookup=True, memory_s=60.0)
 EARLIER = "update projectionist.relay_owner set token = gen_random_uuid()"
 """As if relays had last sent for another owner."""
 WRITE = Statements("projectionist.runner", "projectionist")["insert_intent_batches"]
-
-
-@pytest_asyncio.fixture
-async def harness(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as harness:
-        yield harness
 
 
 async def stage(harness: Outbox) -> str:

@@ -14,7 +14,7 @@ import standardwebhooks
 from nats.aio.client import Client
 from tests.support import stub_provider as stubs
 from tests.support.mail_server import DROP, mail_server
-from tests.support.outbox import FAST, SLOW, Outbox, outbox
+from tests.support.outbox import FAST, SLOW, Outbox
 from tests.support.peers import patient
 from tests.support.servers import Servers, Stream
 from tests.support.stub_provider import Step, StubProvider, stub_provider
@@ -37,12 +37,6 @@ from projectionist.outbox.providers import (
 pytestmark = pytest.mark.asyncio
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
-
-
-@pytest_asyncio.fixture
-async def harness(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as harness:
-        yield harness
 
 
 P = TypeVar("P", bound=Provider)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
-from tests.support.outbox import Outbox, outbox
+from tests.support.outbox import Outbox
 from tests.support.process import Child, projectionist
 from tests.support.servers import Servers, Stream
 
@@ -20,12 +20,6 @@ from projectionist.core.settings.settings import Nats
 pytestmark = pytest.mark.asyncio
 
 APP = "tests.support.relay_app:events"
-
-
-@pytest_asyncio.fixture
-async def harness(database: str) -> AsyncIterator[Outbox]:
-    async with outbox(database) as harness:
-        yield harness
 
 
 @pytest_asyncio.fixture
