@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[3]
 HANGS = """\
     import threading, time, pytest
 
-    pytestmark = pytest.mark.deadline(1)
+    limited = pytest.mark.deadline(1)
+
+    def test_first(): "The first test of a session waits for imports."
 
     def hang():
         threading.Event().wait()
@@ -39,6 +41,7 @@ def session(folder: Path, tests: str, *arguments: str) -> subprocess.CompletedPr
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },
         capture_output=True,
         text=True,
@@ -50,9 +53,9 @@ def session(folder: Path, tests: str, *arguments: str) -> subprocess.CompletedPr
 @pytest.mark.parametrize(
     ("phase", "tests"),
     [
-        ("call", "def test_it(): hang()"),
-        ("setup", "@pytest.fixture\ndef it(): hang()\ndef test_it(it): pass"),
-        ("teardown", "@pytest.fixture\ndef it():\n    yield\n    hang()\ndef test_it(it): assert False"),
+        ("call", "@limited\ndef test_it(): hang()"),
+        ("setup", "@pytest.fixture\ndef it(): hang()\n@limited\ndef test_it(it): pass"),
+        ("teardown", "@pytest.fixture\ndef it():\n    yield\n    hang()\n@limited\ndef test_it(it): assert False"),
     ],
 )
 def test_what_hangs_in_any_phase_is_interrupted_and_the_next_test_runs(
@@ -61,28 +64,30 @@ def test_what_hangs_in_any_phase_is_interrupted_and_the_next_test_runs(
     ended = session(tmp_path, f"{tests}\ndef test_next(): pass")
     assert f"the {phase} did not end within 1 s" in ended.stdout
     assert f"the {phase} has run for 1 s" in ended.stderr
-    assert "1 passed" in ended.stdout
+    assert "2 passed" in ended.stdout
 
 
 def test_a_test_of_many_examples_has_its_time_for_each_of_them(tmp_path: Path) -> None:
     many = """
         import time
         from tests.support.deadlines import begin_anew
+        @limited
         def test_it():
             for _ in range(4):
                 begin_anew()
                 time.sleep(0.4)
+        @limited
         def test_one_that_hangs():
             begin_anew()
             hang()
     """
     ended = session(tmp_path, many)
-    assert "1 failed, 1 passed" in ended.stdout
+    assert "1 failed, 2 passed" in ended.stdout
     assert "the call did not end within 1 s" in ended.stdout
 
 
 def test_what_cannot_be_interrupted_ends_the_process_which_says_where_it_was(tmp_path: Path) -> None:
-    ended = session(tmp_path, "def test_it(): hang_on()")
+    ended = session(tmp_path, "@limited\ndef test_it(): hang_on()")
     assert ended.returncode == 1
     assert "Timeout (0:00:03" in ended.stderr
     assert "in hang_on" in ended.stderr
