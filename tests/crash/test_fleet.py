@@ -85,9 +85,7 @@ async def test_a_release_goes_back_where_told_to_and_the_later_release_ends_its_
             await stop(later)
             await stop(back)
 
-    assert (
-        await live.value("select code from {s}.consumers where name = 'Orders'") == definition(s.Orders).code
-    )
+    assert await inspection.value(live, "consumers", "code", name="Orders") == definition(s.Orders).code
     assert definition(s.Orders).code != definition(mended(live.stream)).code
 
 

@@ -60,10 +60,10 @@ async def assert_as_if_nothing_had_happened(live: ConsumerHarness, s: Any) -> No
     expected = reckon(stream, await decisions(live, "Orders"), {"bad"})
     assert await live.rows("orders") == expected.orders
     assert await live.rows("spend") == reckon(stream, await decisions(live, "Spend")).spend
-    assert sorted(await live.fetch("select source, id from {s}.intents")) == sorted(expected.receipts)
+    assert sorted(await inspection.rows(live, "intents", "source", "id")) == sorted(expected.receipts)
     assert await live.head(s.Orders, "order/o1") == (6, "clear", 0)
     assert await live.head(s.Orders, "order/o2") == (1, "waiting", 2)
-    assert await live.fetch("select attempts from {s}.parked where cause = 'failed'") == [(1,)]
+    assert await inspection.rows(live, "parked", "attempts", cause="failed") == [(1,)]
     assert await live.unaccounted(s.Orders) == []
     assert await live.unaccounted(s.Spend) == []
 
@@ -181,7 +181,7 @@ async def test_a_batch_that_cannot_finish_is_rolled_back_and_delivered_again(
 
     assert ended.code == 0
     assert "stopping at once" in ended.err
-    assert await live.value("select count(*) from {s}.inbox where consumer = $1", number) == 4
+    assert await inspection.count(live, "inbox", consumer=number) == 4
     await assert_as_if_nothing_had_happened(live, s)
 
 

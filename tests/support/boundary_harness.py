@@ -140,7 +140,7 @@ class BoundaryHarness:
 
     async def durables(self) -> list[str]:
         """The names of all durables."""
-        return [name for (name,) in await self.live.fetch("select durable from {s}.consumers order by 1")]
+        return [name for (name,) in await inspection.rows(self.live, "consumers", "durable", order="durable")]
 
     # -- what must be there --------------------------------------------------------------------------------------
 

@@ -13,6 +13,36 @@ from tests.support.waiting import eventually
 
 P = ParamSpec("P")
 
+FIELDS = {
+    "attempts": "intent",
+    "audit": "action object reason who",
+    "build_progress": "done",
+    "builds": "number",
+    "code_fingerprints": "",
+    "consumer_breakers": "openings state",
+    "consumers": "code durable effects_incarnation effects_mark epoch name number own_type paused revision",
+    "counters": "n outcome runner type",
+    "crash_marks": "",
+    "decisions": "actor aggregate data hash headers id incarnation kind number reason seq source upto version",
+    "dirty_marks": "mark",
+    "duplicates": "id seq",
+    "floors": "floor purged purged_from written",
+    "generations": "generation state",
+    "inbox": "consumer data hash id incarnation seq state",
+    "incidents": "aggregate closed detail id kind seq version",
+    "intents": "aggregate baggage class destination id key ordering provider seq slot source state traceparent version",
+    "own_names": "name",
+    "parked": "aggregate attempts baggage budget cause due edited_hash error error_class hash id ordered version",
+    "positions": "aggregate due finding head owner parked version",
+    "quarantine": "aggregate attempts data detail due headers id reason seq state subject version",
+    "runners": "leased_until number stopped",
+    "setbacks": "consumer",
+    "settled_batches": "",
+}
+"""The tables that tests read, and what they call the fields: as the columns, unless `COLUMNS` has another name."""
+COLUMNS: dict[tuple[str, str], str] = {}
+"""The columns that are not called as tests call the field: by table and field."""
+
 
 async def reaches(
     wanted: object, read: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs
@@ -25,6 +55,46 @@ async def reaches(
         return True
 
     await eventually(reached)
+
+
+async def rows(
+    harness: ConsumerHarness, table: str, *fields: str, order: str = "", **equal: object
+) -> list[tuple[Any, ...]]:
+    """Return these fields of the rows whose fields have these values; None: those that have none."""
+    wanted = ", ".join(_column(table, field) for field in fields)
+    sql, values = _where(table, equal)
+    if order:
+        sql += " order by " + ", ".join(_column(table, field) for field in order.split(", "))
+    return await harness.fetch(f"select {wanted} from {sql}", *values)
+
+
+async def value(harness: ConsumerHarness, table: str, field: str, *, order: str = "", **equal: object) -> Any:
+    """Return one field of the first of these rows; None where there is none."""
+    found = await rows(harness, table, field, order=order, **equal)
+    return found[0][0] if found else None
+
+
+async def count(harness: ConsumerHarness, table: str, **equal: object) -> int:
+    """Count the rows whose fields have these values."""
+    sql, values = _where(table, equal)
+    return int(await harness.value(f"select count(*) from {sql}", *values))
+
+
+def _where(table: str, equal: dict[str, object]) -> tuple[str, list[object]]:
+    """A table and the conditions on its rows, with the values that they compare with."""
+    conditions, values = ["true"], []
+    for field, found in equal.items():
+        if found is None:
+            conditions.append(f"{_column(table, field)} is null")
+        else:
+            values.append(found)
+            conditions.append(f"{_column(table, field)} = ${len(values)}")
+    return f"{{s}}.{table} where {' and '.join(conditions)}", values
+
+
+def _column(table: str, field: str) -> str:
+    assert field in FIELDS[table].split(), f"say in FIELDS that tests read {field} of {table}"
+    return COLUMNS.get((table, field), field)
 
 
 async def count_inbox(harness: ConsumerHarness, *, state: str | None = None) -> int:
@@ -51,7 +121,8 @@ async def count_incidents(
     harness: ConsumerHarness, *, kind: str | None = None, unsettled: bool = False
 ) -> int:
     """Count the incidents, of one kind or of all, and of those that nobody has settled where asked so."""
-    return await _count(harness, "incidents", "closed is null" if unsettled else "true", kind=kind)
+    given = {"closed": None} if unsettled else {}
+    return await count(harness, "incidents", **given, **({} if kind is None else {"kind": kind}))
 
 
 async def count_decisions(harness: ConsumerHarness) -> int:
@@ -71,7 +142,7 @@ async def count_marks(harness: ConsumerHarness, table: str) -> int:
 
 async def count_running(harness: ConsumerHarness) -> int:
     """Count the runners that have not said that they stopped, one a consumer and process."""
-    return await _count(harness, "runners", "stopped is null")
+    return await count(harness, "runners", stopped=None)
 
 
 async def count_outcomes(harness: ConsumerHarness, outcome: str) -> int:
@@ -98,12 +169,12 @@ async def own_type(harness: ConsumerHarness) -> str | None:
 
 async def parked_error(harness: ConsumerHarness) -> str:
     """Return the error of the only parked event."""
-    return str(await harness.value("select error from {s}.parked"))
+    return str(await value(harness, "parked", "error"))
 
 
 async def parked_attempts(harness: ConsumerHarness) -> int:
     """Return how often the only parked event has been tried."""
-    return int(await harness.value("select attempts from {s}.parked") or 0)
+    return int(await value(harness, "parked", "attempts") or 0)
 
 
 async def head_state(harness: ConsumerHarness, aggregate: str | None = None) -> str | None:
@@ -120,40 +191,31 @@ async def head_version(harness: ConsumerHarness) -> int | None:
 
 async def ack_floor(harness: ConsumerHarness) -> int | None:
     """Return the ack floor on record of the only consumer."""
-    found: int | None = await harness.value("select floor from {s}.floors")
+    found: int | None = await value(harness, "floors", "floor")
     return found
 
 
 async def incidents(harness: ConsumerHarness) -> list[tuple[Any, ...]]:
     """Return kind and stream sequence of each incident, by sequence."""
-    return await harness.fetch("select kind, seq from {s}.incidents order by seq, kind")
+    return await rows(harness, "incidents", "kind", "seq", order="seq, kind")
 
 
 async def duplicates(harness: ConsumerHarness) -> list[tuple[Any, ...]]:
     """Return stream sequence and event id of each message that brought an event again, by sequence."""
-    return await harness.fetch("select seq, id from {s}.duplicates order by seq")
+    return await rows(harness, "duplicates", "seq", "id", order="seq")
 
 
 async def _of_consumer(harness: ConsumerHarness, column: str, name: str | None) -> Any:
-    rows = await harness.fetch(
-        f"select {column} from {{s}}.consumers where name = coalesce($1, name) order by number", name
-    )
-    assert rows, "no such consumer yet"
-    return rows[0][0]
+    given = {} if name is None else {"name": name}
+    found = await rows(harness, "consumers", column, order="number", **given)
+    assert found, "no such consumer yet"
+    return found[0][0]
 
 
 async def _of_position(harness: ConsumerHarness, column: str, aggregate: str | None) -> Any:
-    return await harness.value(
-        f"select {column} from {{s}}.positions where aggregate = coalesce($1, aggregate)", aggregate
-    )
+    given = {} if aggregate is None else {"aggregate": aggregate}
+    return await value(harness, "positions", column, **given)
 
 
-async def _count(harness: ConsumerHarness, table: str, condition: str = "true", **equal: object) -> int:
-    given = [(column, value) for column, value in equal.items() if value is not None]
-    conditions = [condition, *(f"{column} = ${n}" for n, (column, _) in enumerate(given, 1))]
-    where = " and ".join(conditions)
-    return int(
-        await harness.value(
-            f"select count(*) from {{s}}.{table} where {where}", *(value for _, value in given)
-        )
-    )
+async def _count(harness: ConsumerHarness, table: str, **equal: object) -> int:
+    return await count(harness, table, **{name: one for name, one in equal.items() if one is not None})

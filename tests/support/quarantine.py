@@ -19,7 +19,7 @@ async def without_version(live: ConsumerHarness, event: Any, aggregate: str = "o
 
 
 async def entries(live: ConsumerHarness) -> list[tuple[Any, ...]]:
-    return await live.fetch("select seq, state, reason, attempts from {s}.quarantine order by seq")
+    return await inspection.rows(live, "quarantine", "seq", "state", "reason", "attempts", order="seq")
 
 
 async def accounted_once(live: ConsumerHarness, cls: type) -> None:

@@ -188,7 +188,7 @@ async def test_what_fits_moves_the_aggregate_and_is_recorded(
 
         assert await at.stand() == stands
         assert due is None or await at.is_due() is due
-        assert await live.fetch("select kind, actor, reason from {s}.decisions") == (
+        assert await inspection.rows(live, "decisions", "kind", "actor", "reason") == (
             [] if decision is None else [(decision, "ann", "ticket 7")]
         )
         assert await live.fetch("select who, reason, object like 'Orders: %' from {s}.audit") == [
@@ -208,7 +208,7 @@ async def test_a_retry_adds_one_try_to_a_spent_budget(live: ConsumerHarness) -> 
         await act(live, at.cls, retry)
         await at.driver.settle_due()
 
-        rows = await live.fetch("select attempts, budget from {s}.parked where version = 2")
+        rows = await inspection.rows(live, "parked", "attempts", "budget", version=2)
         assert rows == [(11, 11)]
         assert await at.stand() == (1, "waiting", 3)
 
@@ -219,7 +219,7 @@ async def test_a_skipped_head_is_skipped_in_the_inbox_and_its_decision_names_it(
     async with scene(live, "waiting") as at:
         await act(live, at.cls, skip)
 
-        assert await live.fetch("select aggregate, version, source, id from {s}.decisions") == [
+        assert await inspection.rows(live, "decisions", "aggregate", "version", "source", "id") == [
             (AGGREGATE, 2, "shop", "2")
         ]
         assert (await live.states(at.cls))["2"] == "skipped"
@@ -251,19 +251,17 @@ async def test_a_discarded_follower_that_nobody_can_read_is_stepped_over_too(liv
 
 async def test_an_edit_keeps_both_hashes_and_a_redelivery_is_a_plain_duplicate(live: ConsumerHarness) -> None:
     async with scene(live, "waiting") as at:
-        first = await live.value("select hash from {s}.inbox where id = '2'")
+        first = await inspection.value(live, "inbox", "hash", id="2")
         await act(live, at.cls, edit(2))
-        assert await live.fetch("select hash, edited_hash from {s}.parked where id = '2'") == [
-            (first, b"digest")
-        ]
-        assert await live.fetch("select data, hash from {s}.decisions") == [(GOOD, b"digest")]
+        assert await inspection.rows(live, "parked", "hash", "edited_hash", id="2") == [(first, b"digest")]
+        assert await inspection.rows(live, "decisions", "data", "hash") == [(GOOD, b"digest")]
         await at.driver.settle_due()
 
         await at.driver.settle(at.driver.read(OrderNoted("2"), "o1", 2, id="2", seq=9_999))
 
         assert await at.history() == ["placed", "mended", "3", "4"]
-        assert await live.value("select hash from {s}.inbox where id = '2'") == first
-        assert await live.fetch("select seq from {s}.duplicates") == [(9_999,)]
+        assert await inspection.value(live, "inbox", "hash", id="2") == first
+        assert await inspection.rows(live, "duplicates", "seq") == [(9_999,)]
         assert await inspection.count_incidents(live) == 0
 
 
@@ -349,11 +347,11 @@ async def test_without_order_an_event_is_edited_tried_again_and_discarded_by_its
 
     assert await live.states(s.Orders) == {"a": "applied", "b": "discarded", "c": "applied"}
     assert sorted(msgspec.json.decode((await live.rows("orders"))[0][3])) == ["c", "mended"]
-    assert await live.fetch("select kind, id from {s}.decisions order by 1") == [
+    assert await inspection.rows(live, "decisions", "kind", "id", order="kind") == [
         ("discard", "b"),
         ("edit", "a"),
     ]
-    assert await live.fetch("select action from {s}.audit order by 1") == [
+    assert await inspection.rows(live, "audit", "action", order="action") == [
         ("discard",),
         ("edit",),
         ("retry",),

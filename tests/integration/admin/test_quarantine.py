@@ -35,12 +35,22 @@ async def test_supplied_headers_settle_an_event_that_lacked_them_like_any_other(
 
     assert await live.rows("orders") == [("o1", "paid", 5, '["placed", "paid", "n3"]')]
     assert await live.states(s.Orders) == {"a": "applied", "b": "applied", "c": "applied"}
-    assert await live.value("select seq from {s}.inbox where id = 'b'") == seq
+    assert await inspection.value(live, "inbox", "seq", id="b") == seq
     assert await inspection.count_intents(live) == 1
     await accounted_once(live, s.Orders)
 
-    [decision] = await live.fetch(
-        "select kind, incarnation, seq, aggregate, version, headers, data, actor, reason from {s}.decisions"
+    [decision] = await inspection.rows(
+        live,
+        "decisions",
+        "kind",
+        "incarnation",
+        "seq",
+        "aggregate",
+        "version",
+        "headers",
+        "data",
+        "actor",
+        "reason",
     )
     assert decision[:5] == ("edit", 1, seq, None, None)
     assert b"ce-aggregateversion: 2\r\n" in decision[5]
@@ -79,7 +89,7 @@ async def test_corrected_data_is_read_instead_and_both_hashes_are_on_record(live
     assert detail["first"] == await live.value("select encode(hash, 'hex') from {s}.quarantine")
     assert detail["edited"] == await live.value("select encode(hash, 'hex') from {s}.decisions")
     assert detail["first"] != detail["edited"]
-    assert await live.value("select data from {s}.quarantine") == whole[:-2], "what came stays as evidence"
+    assert await inspection.value(live, "quarantine", "data") == whole[:-2], "what came stays as evidence"
     await accounted_once(live, s.Orders)
 
 

@@ -85,7 +85,7 @@ async def test_a_discarded_entry_is_done_with(live: ConsumerHarness) -> None:
 
     await live.settle(s.Orders)
     assert await entries(live) == [(seq, "discarded", "version", 0)]
-    assert await live.fetch("select kind, seq, aggregate from {s}.decisions") == [("discard", seq, None)]
+    assert await inspection.rows(live, "decisions", "kind", "seq", "aggregate") == [("discard", seq, None)]
     await accounted_once(live, s.Orders)
 
 

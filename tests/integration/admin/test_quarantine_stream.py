@@ -73,7 +73,7 @@ async def test_a_truncated_entry_whose_message_is_purged_stays_until_data_is_sup
         await verbs.retry((1, seq), ME)
         await tried(live)
         assert await entries(live) == [(seq, "quarantined", "body", 1)]
-        assert "only their beginning" in await live.value("select detail from {s}.quarantine")
+        assert "only their beginning" in await inspection.value(live, "quarantine", "detail")
         head = {"content-type": None, "ce-type": "order.noted", "ce-id": "a", "ce-aggregatetype": "order"}
         head |= {"ce-aggregateid": "o1", "ce-aggregateversion": "1"}
         await verbs.edit((1, seq), ME, headers=head, data=b'{"text":"short"}')
@@ -96,7 +96,7 @@ async def test_an_entry_of_an_earlier_stream_of_this_name_keeps_its_place_there(
         await verbs.edit((1, seq), ME, headers={"ce-aggregateversion": "1"})
         await released(live)
 
-    assert await live.fetch("select id, incarnation, seq from {s}.inbox where id = 'a'") == [("a", 1, seq)]
+    assert await inspection.rows(live, "inbox", "id", "incarnation", "seq", id="a") == [("a", 1, seq)]
 
 
 async def test_the_stream_may_come_again_whole_without_changing_anything(live: ConsumerHarness) -> None:

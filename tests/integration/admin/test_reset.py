@@ -158,7 +158,7 @@ async def test_a_paused_consumer_may_be_reset_and_stays_paused(live: ConsumerHar
     async with live.pool.acquire() as connection:
         await pause(connection, "projectionist", "Orders", ACT)
     await cli.done("reset", "Orders", "--yes", *WHY)
-    assert await live.value("select paused from {s}.consumers")
+    assert await inspection.value(live, "consumers", "paused")
 
 
 async def test_a_reset_that_dies_before_its_commit_has_changed_nothing(
@@ -204,7 +204,7 @@ async def test_generations_that_were_kept_go_with_the_reset_and_an_open_build_re
     assert "a build of Orders is open" in await cli.refused("reset", "Orders", "--yes", *WHY)
     await rebuilds.give_up(s.Orders)
     await cli.done("reset", "Orders", "--yes", *WHY)
-    assert await live.fetch("select state from {s}.generations order by 1") == [
+    assert await inspection.rows(live, "generations", "state", order="state") == [
         *(("dropped",), ("dropped",), ("live",))
     ]
     await live.settle(s.Orders)

@@ -175,7 +175,7 @@ async def test_what_came_out_of_quarantine_comes_out_again(live: ConsumerHarness
         await live.settled(s.Orders)
 
     assert await history(live, "o1") == ["placed", "paid", "end"]
-    assert await live.value("select state from {s}.quarantine") == "released"
+    assert await inspection.value(live, "quarantine", "state") == "released"
 
 
 async def test_new_code_rebuilds_after_a_reset_with_the_same_decisions(

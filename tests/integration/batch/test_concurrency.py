@@ -46,7 +46,7 @@ async def test_two_runners_on_one_durable_end_equal_to_the_reckoning(live: Consu
     assert await live.rows("spend") == expected.spend
     assert set(expected.positions.values()) == {100}
     assert await live.fetch("select distinct version, head, parked from {s}.positions") == [(100, "clear", 0)]
-    assert set(await live.fetch("select source, id from {s}.intents")) == expected.receipts
+    assert set(await inspection.rows(live, "intents", "source", "id")) == expected.receipts
     assert await inspection.count_intents(live) == 500
     assert await inspection.count_inbox(live, state="parked") == 0
     assert await live.unaccounted(s.Orders) == []

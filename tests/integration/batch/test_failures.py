@@ -36,8 +36,8 @@ async def test_a_poison_in_mid_batch_stops_its_aggregate_alone(live: ConsumerHar
         ("o3", '["placed", "good", "paid"]'),
     ]
     assert await live.head(s.Orders, "order/o2") == (1, "waiting", 2)
-    assert await live.fetch(
-        "select version, cause, attempts, error_class, error from {s}.parked order by 1"
+    assert await inspection.rows(
+        live, "parked", "version", "cause", "attempts", "error_class", "error", order="version"
     ) == [
         (2, "failed", 1, "ValueError", "cannot digest bad"),
         (3, "blocked", 0, None, None),
@@ -114,8 +114,8 @@ async def test_a_spent_budget_waits_for_a_person_and_costs_no_more_tries(live: C
     async with live.running(s.Orders):
         await inspection.reaches("waiting", inspection.head_state, live)
 
-    assert await live.fetch("select attempts, budget, error_class from {s}.parked") == [(3, 3, "Retry")]
-    assert await live.value("select due from {s}.positions") is None
+    assert await inspection.rows(live, "parked", "attempts", "budget", "error_class") == [(3, 3, "Retry")]
+    assert await inspection.value(live, "positions", "due") is None
     assert await inspection.count_outcomes(live, "failed") == 3
 
 
@@ -159,7 +159,7 @@ async def test_a_refused_event_waits_for_a_person_at_once(live: ConsumerHarness)
     await live.settle(s.Orders)
 
     assert await live.head(s.Orders, "order/o1") == (0, "waiting", 1)
-    assert await live.fetch("select attempts, error from {s}.parked") == [(1, "will not have no")]
+    assert await inspection.rows(live, "parked", "attempts", "error") == [(1, "will not have no")]
 
 
 async def test_a_body_nobody_can_read_is_the_failed_head_of_its_aggregate(live: ConsumerHarness) -> None:
@@ -175,7 +175,7 @@ async def test_a_body_nobody_can_read_is_the_failed_head_of_its_aggregate(live: 
 
     assert await live.head(s.Orders, "order/o1") == (1, "waiting", 2)
     assert await live.head(s.Orders, "order/o2") == (1, "clear", 0)
-    assert await live.fetch("select cause, error_class from {s}.parked order by version") == [
+    assert await inspection.rows(live, "parked", "cause", "error_class", order="version") == [
         ("failed", "unreadable"),
         ("blocked", None),
     ]
@@ -225,8 +225,10 @@ async def test_an_unreadable_envelope_is_quarantined_and_its_neighbours_go_on(
 
     await live.settle(s.Orders)
 
-    assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(bad, reason, "quarantined")]
-    assert await live.value("select data from {s}.quarantine") == b'{"customer":"bob","cents":2}'
+    assert await inspection.rows(live, "quarantine", "seq", "reason", "state") == [
+        (bad, reason, "quarantined")
+    ]
+    assert await inspection.value(live, "quarantine", "data") == b'{"customer":"bob","cents":2}'
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
     assert await live.unaccounted(s.Orders) == []
 
@@ -274,7 +276,7 @@ async def test_a_refused_value_in_a_parked_follower_is_found_too(live: ConsumerH
 
     assert await live.rows("orders") == [("o1", "placed", 1, '["placed", "good"]')]
     assert await live.head(s.Orders, "order/o1") == (2, "waiting", 2)
-    assert await live.value("select error_class from {s}.parked where version = 3") == "database"
+    assert await inspection.value(live, "parked", "error_class", version=3) == "database"
 
 
 async def test_a_key_longer_than_an_index_takes_fails_its_event(live: ConsumerHarness) -> None:
@@ -337,7 +339,7 @@ async def test_new_code_tries_what_old_code_failed_on_a_sample_first_and_then_th
         await live.publish(OrderNoted("bad"), f"o{number:02}", 1)
         await live.publish(OrderPaid(), f"o{number:02}", 2)
     await live.settle(s.Orders)
-    assert await live.value("select count(*) from {s}.positions where head = 'waiting'") == 12
+    assert await inspection.count(live, "positions", head="waiting") == 12
 
     new = mended(live.stream)
     with listening() as heard:
@@ -368,7 +370,7 @@ async def test_new_code_that_fails_too_touches_no_more_than_its_sample(live: Con
         (1, 7),
         (2, 5),
     ]
-    assert await live.value("select count(*) from {s}.positions where head = 'waiting'") == 12
+    assert await inspection.count(live, "positions", head="waiting") == 12
 
 
 async def test_new_code_reads_the_body_again_that_old_code_could_not(live: ConsumerHarness) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
@@ -70,7 +71,7 @@ async def begun(live: ConsumerHarness, *consumers: type) -> AsyncIterator[Heard]
 
 
 async def told(live: ConsumerHarness) -> list[str]:
-    return [kind for (kind,) in await live.fetch("select kind from {s}.incidents")]
+    return [kind for (kind,) in await inspection.rows(live, "incidents", "kind")]
 
 
 @pytest.mark.parametrize("ground", GROUNDS, ids=lambda ground: ground.__name__)

@@ -25,7 +25,9 @@ async def test_an_event_becomes_a_row_an_inbox_entry_a_position_and_an_intent(li
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
     assert await live.states(s.Orders) == {"a": "applied", "b": "applied"}
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
-    assert await live.fetch("select slot, provider, state from {s}.intents") == [("Receipt", "email", "open")]
+    assert await inspection.rows(live, "intents", "slot", "provider", "state") == [
+        ("Receipt", "email", "open")
+    ]
     assert await live.unaccounted(s.Orders) == []
 
 
@@ -44,7 +46,7 @@ async def test_the_payload_of_a_settled_event_stays_in_the_inbox_where_the_polic
     stored = {
         seq: (await live.nats.jetstream().get_msg(live.stream.name, seq)).data for seq in (early, placed)
     }
-    kept = dict(await live.fetch("select seq, data from {s}.inbox"))
+    kept = dict(await inspection.rows(live, "inbox", "seq", "data"))
     assert kept == (stored if payload == "always" else dict.fromkeys(stored))
 
 

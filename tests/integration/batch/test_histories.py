@@ -148,7 +148,7 @@ async def _compare(live: ConsumerHarness, poison: set[str]) -> None:
         " where consumer = (select number from {s}.consumers where name = 'Orders')"
     )
     assert dict(positions) == expected.positions
-    assert set(await live.fetch("select source, id from {s}.intents")) == expected.receipts
+    assert set(await inspection.rows(live, "intents", "source", "id")) == expected.receipts
     assert await inspection.count_intents(live) == len(expected.receipts)
     spend = reckon(stream, await decisions(live, "Spend"))
     assert await live.rows("spend") == spend.spend

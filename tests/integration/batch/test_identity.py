@@ -40,7 +40,7 @@ async def test_an_identity_twice_in_one_batch_is_applied_once(live: ConsumerHarn
 
     await live.settle(s.Orders)
 
-    assert await live.fetch("select seq, id from {s}.inbox") == [(first, "a")]
+    assert await inspection.rows(live, "inbox", "seq", "id") == [(first, "a")]
     assert await inspection.duplicates(live) == [(second, "a")]
 
 
@@ -62,7 +62,7 @@ async def test_an_identity_with_other_content_is_quarantined_and_told_and_never_
     assert await live.fetch("select seq, reason, convert_from(data, 'utf8') from {s}.quarantine") == [
         (other, "identity_reuse", '{"customer":"ann","cents":999999}')
     ]
-    assert await live.fetch("select kind, seq, id, closed from {s}.incidents") == [
+    assert await inspection.rows(live, "incidents", "kind", "seq", "id", "closed") == [
         ("identity_reuse", other, "a", None)
     ]
     assert first < other
@@ -87,7 +87,7 @@ async def test_content_is_type_schema_aggregate_version_and_bytes_but_no_other_h
     await live.settle(s.Orders)
 
     assert await inspection.count_duplicates(live) == 1
-    assert await live.fetch("select seq from {s}.incidents order by seq") == [(seq,) for seq in different]
+    assert await inspection.rows(live, "incidents", "seq", order="seq") == [(seq,) for seq in different]
     assert await live.unaccounted(s.Orders) == []
 
 
@@ -112,7 +112,7 @@ async def test_the_same_aggregate_id_of_another_type_is_another_aggregate(live: 
     await live.settle(s.Spend)
 
     assert await live.rows("spend") == [("ann", 2, 503)]
-    assert await live.fetch("select aggregate, version from {s}.positions order by 1") == [
+    assert await inspection.rows(live, "positions", "aggregate", "version", order="aggregate") == [
         ("cart/7", 1),
         ("order/7", 1),
     ]
@@ -146,7 +146,7 @@ async def test_a_durable_made_anew_without_a_floor_redelivers_all_and_nothing_ch
     tables = ("orders", "spend", "{s}.inbox", "{s}.positions", "{s}.intents")
     before = [await live.fetch(f"select * from {table} order by 1, 2, 3") for table in tables]
 
-    durables = await live.fetch("select durable from {s}.consumers")
+    durables = await inspection.rows(live, "consumers", "durable")
     for (durable,) in durables:
         await live.nats.jetstream().delete_consumer(live.stream.name, durable)
     await live.fetch("delete from {s}.floors")
@@ -188,7 +188,7 @@ async def test_a_parked_event_republished_by_hand_under_its_identity_has_one_eff
 
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
     assert await inspection.count_intents(live) == 1
-    assert await live.fetch("select seq from {s}.duplicates") == [(by_hand,)]
+    assert await inspection.rows(live, "duplicates", "seq") == [(by_hand,)]
     assert await live.unaccounted(s.Orders) == []
 
 

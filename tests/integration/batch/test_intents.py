@@ -88,7 +88,7 @@ async def test_by_default_events_from_before_the_first_start_stay_silent_and_are
     await live.settle(s.Orders)
 
     assert len(await live.rows("orders")) == 4
-    assert await live.fetch("select id from {s}.intents") == [("e4",)]
+    assert await inspection.rows(live, "intents", "id") == [("e4",)]
     suppressed = "select sum(n) from {s}.counters where outcome = 'suppressed_Receipt'"
     assert await live.value(suppressed) == 3
     assert (
@@ -107,7 +107,7 @@ async def test_the_mark_is_set_at_the_first_start_and_never_moves_by_itself(live
     async with batch_drivers(live, s.Orders):
         pass
 
-    assert await live.fetch("select effects_incarnation, effects_mark from {s}.consumers") == [(1, 2)]
+    assert await inspection.rows(live, "consumers", "effects_incarnation", "effects_mark") == [(1, 2)]
 
 
 async def test_from_the_beginning_every_event_has_its_effect(live: ConsumerHarness) -> None:
@@ -132,7 +132,7 @@ async def test_a_drain_across_the_mark_is_silent_below_it_and_real_above(live: C
     await live.settle(s.Orders)
 
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
-    assert await live.fetch("select id from {s}.intents") == [("above",)]
+    assert await inspection.rows(live, "intents", "id") == [("above",)]
 
 
 async def test_an_intents_key_is_made_of_consumer_identity_and_slot(live: ConsumerHarness) -> None:
@@ -141,8 +141,8 @@ async def test_an_intents_key_is_made_of_consumer_identity_and_slot(live: Consum
 
     await live.settle(cls)
 
-    assert await live.fetch(
-        "select key, source, id, aggregate, version, slot, class, state from {s}.intents"
+    assert await inspection.rows(
+        live, "intents", "key", "source", "id", "aggregate", "version", "slot", "class", "state"
     ) == [
         (
             intent_key("Mailer", "shop", "a", "Receipt"),
@@ -172,7 +172,7 @@ async def test_a_slot_renamed_with_formerly_keeps_its_keys(live: ConsumerHarness
 
     await live.settle(mailer(live.stream, Bill))
 
-    assert await live.fetch("select key, slot, class from {s}.intents") == [
+    assert await inspection.rows(live, "intents", "key", "slot", "class") == [
         (intent_key("Mailer", "shop", "a", "Receipt"), "Receipt", "Bill")
     ]
 
@@ -218,7 +218,7 @@ async def test_a_key_with_other_content_is_an_incident_and_the_first_stands(live
     assert await live.fetch("select convert_from(body, 'utf8') from {s}.intents") == [
         ('{"order_id":"else"}',)
     ]
-    assert await live.fetch("select kind, seq, id from {s}.incidents") == [("intent_reuse", 1, "a")]
+    assert await inspection.rows(live, "incidents", "kind", "seq", "id") == [("intent_reuse", 1, "a")]
 
 
 async def test_a_consumer_renamed_without_a_word_is_refused_because_its_table_is_anothers(
@@ -243,8 +243,8 @@ async def test_a_consumer_renamed_with_formerly_keeps_inbox_positions_and_keys(l
     await live.settle(cls)
 
     assert await live.rows("orders") == [("o1", "paid", 0, '["paid", "paid"]')]
-    assert await live.fetch("select seq from {s}.duplicates") == [(again,)]
-    assert await live.fetch("select key from {s}.intents order by seq") == [
+    assert await inspection.rows(live, "duplicates", "seq") == [(again,)]
+    assert await inspection.rows(live, "intents", "key", order="seq") == [
         (intent_key("Orders", "shop", name, "Receipt"),) for name in ("a", "b")
     ]
 

@@ -30,10 +30,10 @@ async def test_without_order_a_failing_event_waits_alone_and_all_others_go_on(li
 
     assert await live.rows("orders") == [("o1", "paid", 1, '["placed", "good", "paid"]')]
     assert await live.states(s.Orders) == {"e1": "applied", "e2": "parked", "e3": "applied", "e9": "applied"}
-    assert await live.fetch("select id, ordered, cause, due from {s}.parked") == [
+    assert await inspection.rows(live, "parked", "id", "ordered", "cause", "due") == [
         ("e2", False, "failed", None)
     ]
-    assert await live.value("select count(*) from {s}.positions") == 0
+    assert await inspection.count(live, "positions") == 0
     assert await live.unaccounted(s.Orders) == []
 
 
@@ -43,7 +43,7 @@ async def test_without_order_a_retry_has_its_own_schedule_and_budget(live: Consu
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("never"), "o1", None, id="a")
     async with live.running(s.Orders):
-        await live.value_of("select attempts from {s}.parked where due is null", 3)
+        await inspection.reaches(3, inspection.value, live, "parked", "attempts", due=None)
 
     s.trouble.later.clear()
     async with live.verbs(s.Orders) as verbs:
@@ -116,7 +116,7 @@ async def test_without_order_an_identity_is_still_applied_once(live: ConsumerHar
     await live.settle(s.Orders)
 
     assert (await live.rows("orders"))[0][3] == '["placed"]'
-    assert await live.fetch("select seq from {s}.duplicates") == [(again,)]
+    assert await inspection.rows(live, "duplicates", "seq") == [(again,)]
     assert await inspection.incidents(live) == [("identity_reuse", other)]
 
 
@@ -199,7 +199,7 @@ async def test_sql_that_fails_takes_back_its_event_alone_and_is_tried_again(
 
     assert await live.rows("journal") == [("o1:1", "one"), ("o3:1", "three")]
     assert await live.head(s.Journal, "order/o2") == (0, "failed", 2)  # its budget is not spent
-    rows = await live.fetch("select attempts, error_class from {s}.parked where version = 1")
+    rows = await inspection.rows(live, "parked", "attempts", "error_class", version=1)
     assert [(attempts, kind.rpartition(".")[2]) for attempts, kind in rows] == [(1, error)]
 
 
@@ -218,7 +218,7 @@ async def test_what_a_sql_handler_raises_itself_waits_for_new_code(
 
     assert await live.rows("journal") == [("o2:1", "two")]
     assert (await live.head(s.Journal, "order/o1"))[1] == "waiting"
-    assert str(await live.value("select error_class from {s}.parked")).endswith(kind)
+    assert str(await inspection.value(live, "parked", "error_class")).endswith(kind)
 
 
 async def test_an_outage_inside_a_sql_handler_puts_off_the_batch_and_costs_no_attempt(
@@ -274,7 +274,7 @@ async def test_every_order_survives_the_stream_coming_twice(live: ConsumerHarnes
     tables = ("orders", "spend", "journal", "{s}.intents", "{s}.inbox")
     before = [await live.fetch(f"select * from {table} order by 1, 2") for table in tables]
 
-    for (durable,) in await live.fetch("select durable from {s}.consumers"):
+    for (durable,) in await inspection.rows(live, "consumers", "durable"):
         await live.nats.jetstream().delete_consumer(live.stream.name, durable)
     await live.settle(*consumers)
 

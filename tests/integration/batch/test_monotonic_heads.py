@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -26,7 +27,7 @@ async def test_a_missing_version_that_comes_and_fails_is_a_failed_head_and_no_ga
         await live.pool.execute(FOUND_LOST)
         await driver.settle(driver.read(OrderNoted("bad"), "o1", 2))
 
-        assert await live.fetch("select head, finding from {s}.positions") == [("waiting", None)]
+        assert await inspection.rows(live, "positions", "head", "finding") == [("waiting", None)]
         async with live.verbs(s.Orders) as verbs:
             await verbs.skip("order/o1", ACT)
         await driver.settle_due()
@@ -47,7 +48,7 @@ async def test_monotonic_order_tries_nothing_behind_a_missing_version_that_came_
         await driver.settle(driver.read(OrderPaid(), "o1", 3))
 
     assert await live.head(s.Orders, "order/o1") == (1, "waiting", 2)
-    assert await live.fetch("select version, attempts from {s}.parked order by 1") == [(2, 1), (3, 0)]
+    assert await inspection.rows(live, "parked", "version", "attempts", order="version") == [(2, 1), (3, 0)]
 
 
 async def test_a_gap_that_was_found_lost_keeps_its_finding_while_more_arrives_behind_it(
@@ -60,7 +61,7 @@ async def test_a_gap_that_was_found_lost_keeps_its_finding_while_more_arrives_be
         await live.pool.execute(FOUND_LOST)
         await driver.settle(driver.read(OrderPaid(), "o1", 4))
 
-    assert await live.fetch("select head, finding, parked from {s}.positions") == [("waiting", "lost", 2)]
+    assert await inspection.rows(live, "positions", "head", "finding", "parked") == [("waiting", "lost", 2)]
 
 
 async def test_skip_means_the_event_that_failed_also_where_an_earlier_one_came_after_it(

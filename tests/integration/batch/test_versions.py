@@ -42,7 +42,7 @@ async def test_a_future_version_is_parked_and_acked_and_others_go_on(live: Consu
 
     assert await live.states(s.Orders) == {"c": "parked", "x": "applied"}
     assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
-    assert await live.fetch("select cause, version, attempts from {s}.parked") == [("gap", 3, 0)]
+    assert await inspection.rows(live, "parked", "cause", "version", "attempts") == [("gap", 3, 0)]
     assert await live.rows("orders") == [("o2", "placed", 7, '["placed"]')]
     assert await live.unaccounted(s.Orders) == []
 
@@ -137,14 +137,14 @@ async def test_a_version_used_twice_is_an_incident_and_the_first_stands(
 
     assert '"first"' in (await live.rows("orders"))[0][3]
     assert '"second"' not in (await live.rows("orders"))[0][3]
-    assert await live.fetch("select kind, seq, id, aggregate, version from {s}.incidents") == [
+    assert await inspection.rows(live, "incidents", "kind", "seq", "id", "aggregate", "version") == [
         ("version_reuse", seq, "second", "order/o1", version)
     ]
-    assert await live.fetch("select kind, aggregate, version, id from {s}.decisions") == [
+    assert await inspection.rows(live, "decisions", "kind", "aggregate", "version", "id") == [
         ("winner", "order/o1", version, "first")
     ]
     assert (await live.states(s.Orders))["second"] == "quarantined"
-    assert await live.fetch("select reason, id from {s}.quarantine") == [("version_reuse", "second")]
+    assert await inspection.rows(live, "quarantine", "reason", "id") == [("version_reuse", "second")]
     assert (await live.head(s.Orders, "order/o1"))[1:] == ("clear", 0)
     assert await live.unaccounted(s.Orders) == []
 
@@ -160,8 +160,8 @@ async def test_a_version_used_twice_while_its_first_holder_is_unread_is_found_by
         await driver.settle(*both)
 
     assert await live.head(s.Orders, "order/o1") == (0, "gap", 2)
-    assert await live.fetch("select id from {s}.parked order by version") == [("first",), ("six",)]
-    assert await live.fetch("select kind, id from {s}.incidents") == [("version_reuse", "second")]
+    assert await inspection.rows(live, "parked", "id", order="version") == [("first",), ("six",)]
+    assert await inspection.rows(live, "incidents", "kind", "id") == [("version_reuse", "second")]
 
 
 async def test_a_redelivery_of_the_loser_tells_nothing_new(live: ConsumerHarness) -> None:
@@ -210,7 +210,7 @@ async def test_what_turns_up_after_its_gap_was_accepted_is_late_and_stays_steppe
         await live.settled(s.Orders)
 
     assert await live.rows("orders") == [("o1", "paid", 500, '["placed", "paid"]')]
-    assert await live.fetch("select kind, seq, version from {s}.incidents") == [("late", late, 3)]
+    assert await inspection.rows(live, "incidents", "kind", "seq", "version") == [("late", late, 3)]
     assert (await live.states(s.Orders))["late"] == "skipped"
     assert await live.unaccounted(s.Orders) == []
 
@@ -227,7 +227,7 @@ async def test_another_event_at_a_skipped_version_is_a_second_use_of_it(live: Co
         await live.publish(OrderPlaced("ann", 500), "o1", 1, id="other")
         await live.settled(s.Orders)
 
-    assert await live.fetch("select kind, id from {s}.incidents") == [("version_reuse", "other")]
+    assert await inspection.rows(live, "incidents", "kind", "id") == [("version_reuse", "other")]
     assert await live.rows("orders") == []
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Ended, run_projectionist
 from tests.support.servers import SCHEMA
@@ -27,9 +28,7 @@ async def tripped(live: ConsumerHarness, tmp_path: Path) -> Path:
     for number in range(3):
         await live.publish(OrderNoted("bad"), f"o{number}", 1)
     async with live.running(s.Orders, policy=Policy(breaker=BreakerLimits(max_failing_keys=3))):
-        await eventually(
-            lambda: live.value("select count(*) from {s}.consumer_breakers where state = 'open'")
-        )
+        await eventually(lambda: inspection.count(live, "consumer_breakers", state="open"))
     text = f'[postgres]\nurl = "{live.database}"\n[nats]\nurl = ["{live.servers.nats_url}"]\n'
     (tmp_path / "projectionist.toml").write_text(text)
     return tmp_path
@@ -51,7 +50,7 @@ async def test_a_reset_closes_it_once_and_says_who_did_it_why(live: ConsumerHarn
     assert (await reset("--actor", "ann")).out == "Orders: the breaker is closed again\n"
     assert (await reset()).out == "Orders: the breaker was not open\n"
 
-    told = await live.fetch("select who, action, reason from {s}.audit where action = 'breaker-reset'")
+    told = await inspection.rows(live, "audit", "who", "action", "reason", action="breaker-reset")
     assert told == [("ann", "breaker-reset", "mended")]
     shown = json.loads((await run_projectionist("status", "--json", cwd=tripped)).out)
     [one] = shown["consumers"]

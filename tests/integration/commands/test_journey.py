@@ -140,7 +140,7 @@ async def test_an_aggregate_is_told_with_its_newest_events_and_what_is_no_longer
         await live.publish(OrderNoted(str(version)), "o1", version, id=f"n{version}")
     await live.publish(OrderNoted("8"), "o1", 8, id="n8")
     async with live.running(s.Orders):
-        await live.value_of("select finding from {s}.positions", "lost")
+        await inspection.reaches("lost", inspection.value, live, "positions", "finding")
     [one] = (await cli.seen("journey", "--aggregate", "order/o1", "--limit", "2"))["consumers"]
     assert (one["consumer"], one["version"], one["head"], one["parked"], one["removed"]) == (
         *("Orders", 5, "waiting", 1, 0),
@@ -190,7 +190,7 @@ async def test_what_retention_has_moved_to_the_archive_is_told_from_there(
     before = await journey(cli, "paid")
     await age(live, 400)
     await purge(live, s.Orders, archive="table")
-    assert await live.value("select count(*) from {s}.inbox where id = 'paid'") == 0
+    assert await inspection.count(live, "inbox", id="paid") == 0
     assert await inspection.count_intents(live) == 0
 
     one = await journey(cli, "paid")
@@ -308,9 +308,7 @@ async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: Consumer
         assert (passage["state"], passage["idle"], passage["rows"] == []) == ("applied", seen, seen)
     assert "the condition (when=) of its handler did not hold" in await cli.done("journey", "o1")
     assert await inspection.count_outcomes(live, "condition_false") == 1
-    assert (
-        await live.value("select type from {s}.counters where outcome = 'condition_false'") == "order.placed"
-    )
+    assert await inspection.value(live, "counters", "type", outcome="condition_false") == "order.placed"
 
 
 async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(

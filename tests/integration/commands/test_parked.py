@@ -105,7 +105,7 @@ async def test_an_event_is_shown_without_its_payload_unless_asked_for_on_record(
     assert "--reveal needs a reason" in await cli.refused("parked", "show", "bad-1", "--reveal")
     [shown] = (await cli.seen("parked", "show", "bad-1", "--reveal", *WHY))["events"]
     assert shown["data"] == '{"text":"bad 1"}'
-    assert await live.fetch("select who, action, object, reason from {s}.audit where action = 'reveal'") == [
+    assert await inspection.rows(live, "audit", "who", "action", "object", "reason", action="reveal") == [
         ("ann", "reveal", "Orders: shop/bad-1", "ticket 7")
     ]
     assert "no event 'nothing' is parked" in await cli.refused("parked", "show", "nothing")
@@ -119,7 +119,7 @@ async def test_a_filter_retries_one_and_all_the_rest_only_on_request(
     assert (done["changed"], done["left"]) == (["bad-1"], 2)
 
     async with live.running(s.Orders):
-        await live.value_of("select version from {s}.positions where aggregate = 'order/o1'", 3)
+        await inspection.reaches(3, inspection.value, live, "positions", "version", aggregate="order/o1")
         done = await cli.seen("parked", "retry", "--cause", "failed", "--all", *WHY)
         assert (done["changed"], done["left"]) == (["bad-2", "bad-3"], 0)
         await inspection.reaches(0, inspection.count_parked, live, cause="failed")
@@ -174,7 +174,7 @@ async def test_a_head_is_skipped_by_its_id_and_what_waits_behind_drains(
 
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
     assert (await live.states(s.Orders))["bad-1"] == "skipped"
-    assert await live.fetch("select type, n from {s}.counters where outcome = 'skipped' and runner = 0") == [
+    assert await inspection.rows(live, "counters", "type", "n", outcome="skipped", runner=0) == [
         ("order.noted", 1)
     ]
     assert "no event 'bad-1' is parked" in await cli.refused("parked", "skip", "bad-1", *WHY)
@@ -207,7 +207,7 @@ async def test_a_gap_is_accepted_as_it_is_seen_or_by_its_versions(
     assert await cli.done("parked", "accept-gap", "--aggregate", "order/o4", *WHY) == "accept-gap: 1 done\n"
     await live.settle(s.Orders)
     assert await live.head(s.Orders, "order/o4") == (3, "clear", 0)
-    assert await live.fetch("select aggregate, version, upto, actor, reason from {s}.decisions") == [
+    assert await inspection.rows(live, "decisions", "aggregate", "version", "upto", "actor", "reason") == [
         ("order/o4", 2, 2, "ann", "ticket 7")
     ]
 

@@ -235,7 +235,7 @@ async def test_two_that_migrate_at_once_leave_one_consumer_and_one_table(live: C
     ends = await asyncio.gather(*(live.migrate(s.Orders, s.Spend) for _ in range(4)), return_exceptions=True)
 
     assert [end for end in ends if end is not None] == []
-    assert await live.fetch("select name from {s}.consumers order by 1") == [("Orders",), ("Spend",)]
+    assert await inspection.rows(live, "consumers", "name", order="name") == [("Orders",), ("Spend",)]
 
 
 async def test_old_code_goes_on_while_a_column_is_added_under_it(live: ConsumerHarness) -> None:
@@ -263,7 +263,7 @@ async def test_newer_code_stops_the_older_process_at_its_next_batch(live: Consum
             await new.settle(new.read(OrderPaid(), "o1", 2, seq=2))
 
     assert (await live.rows("orders"))[0][1] == "paid"
-    assert await live.fetch("select action, who from {s}.audit") == [("adopt-code", "projectionist")]
+    assert await inspection.rows(live, "audit", "action", "who") == [("adopt-code", "projectionist")]
 
 
 async def test_a_running_process_of_older_code_ends_and_says_why(live: ConsumerHarness) -> None:
@@ -296,8 +296,8 @@ async def test_code_of_the_past_starts_only_when_it_is_said_to(live: ConsumerHar
         await live.settle(s.Orders)
     live.access = DatabaseAccess(live.pool, SCHEMA, allow_older_code=True)
     await live.settle(s.Orders)
-    assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
-    assert await live.value("select count(*) from {s}.code_fingerprints") == 2
+    assert await inspection.value(live, "consumers", "code") == definition(s.Orders).code
+    assert await inspection.count(live, "code_fingerprints") == 2
 
 
 async def test_a_superseded_process_does_not_rearm_what_the_newer_one_failed_on(
@@ -324,7 +324,7 @@ async def test_a_paused_consumer_stands_still_until_it_is_resumed(live: Consumer
     with listening() as heard:
         async with live.running(s.Orders):
             await heard.wait("worker.waiting", 2)
-            assert await live.value("select count(*) from {s}.runners") == 0
+            assert await inspection.count(live, "runners") == 0
             await live.pool.execute("update projectionist.consumers set paused = false")
             await live.settled(s.Orders)
 

@@ -26,4 +26,4 @@ async def test_an_event_is_still_the_same_when_it_is_hashed_in_another_way(
         await driver.settle(driver.read(OrderPlaced("bob", 1), "o1", 1, id="a", seq=2))
 
     assert await inspection.incidents(live) == [("identity_reuse", 2)]
-    assert await live.fetch("select seq from {s}.quarantine") == [(2,)]
+    assert await inspection.rows(live, "quarantine", "seq") == [(2,)]

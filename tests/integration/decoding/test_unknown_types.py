@@ -34,7 +34,7 @@ async def test_an_unknown_type_is_the_failed_head_of_its_aggregate_alone(live: C
 
     assert await live.head(s.Orders, "order/o1") == (1, "waiting", 2)
     assert await live.head(s.Orders, "order/o2") == (1, "clear", 0)
-    assert await live.fetch("select version, cause, error from {s}.parked order by version") == [
+    assert await inspection.rows(live, "parked", "version", "cause", "error", order="version") == [
         (2, "failed", "no handler declares its type"),
         (3, "blocked", None),
     ]

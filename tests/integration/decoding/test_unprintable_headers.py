@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness, headers_of
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
@@ -97,7 +98,7 @@ async def test_no_character_in_any_header_ends_a_process_or_stops_another_event(
     assert {row[0] for row in await live.rows("orders")} == applied
     states = await live.fetch("select distinct state from {s}.inbox")
     assert states == [("applied",)]
-    kept = await live.fetch("select headers from {s}.quarantine order by seq")
+    kept = await inspection.rows(live, "quarantine", "headers", order="seq")
     assert sorted(row[0] for row in kept) == sorted(2 * [head for _, head in bad]), (
         "each by both consumers, as it came"
     )
@@ -120,7 +121,7 @@ async def test_a_time_that_no_column_takes_is_refused_before_its_event_is_parked
 
     await live.settle(s.Orders)
 
-    assert await live.fetch("select seq, reason, aggregate, version from {s}.quarantine") == [
+    assert await inspection.rows(live, "quarantine", "seq", "reason", "aggregate", "version") == [
         (bad, "time", "order/o1", 2)
     ]
     assert await live.head(s.Orders, "order/o2") == (2, "clear", 0)
@@ -141,10 +142,10 @@ async def test_subjects_that_are_not_utf8_stand_apart_in_quarantine_and_stay_the
     async with live.running(s.Orders), live.quarantine(s.Orders) as verbs:
         for seq in range(1, len(tokens) + 1):
             await verbs.retry((1, seq), Act("ops", "the test wants it"))
-        await live.value_of("select count(*) from {s}.quarantine where attempts = 1", len(tokens))
+        await inspection.reaches(len(tokens), inspection.count, live, "quarantine", attempts=1)
 
     assert await live.rows("orders") == []
-    rows = await live.fetch("select reason, state, subject from {s}.quarantine order by seq")
+    rows = await inspection.rows(live, "quarantine", "reason", "state", "subject", order="seq")
     assert [row[:2] for row in rows] == [("subject", "quarantined")] * len(tokens)
     assert len({subject for _, _, subject in rows}) == len(tokens)
 
@@ -159,7 +160,7 @@ async def test_headers_beyond_all_measure_are_quarantined_as_they_came(live: Con
     await live.settle(s.Orders)
 
     assert [row[0] for row in await live.rows("orders")] == ["o2", "o3"]
-    assert await live.fetch("select reason, headers from {s}.quarantine") == [("headers", many)]
+    assert await inspection.rows(live, "quarantine", "reason", "headers") == [("headers", many)]
 
 
 async def test_a_gap_whose_version_cannot_be_read_says_where_it_is(live: ConsumerHarness) -> None:
@@ -169,8 +170,8 @@ async def test_a_gap_whose_version_cannot_be_read_says_where_it_is(live: Consume
     await live.publish(OrderNoted("two"), "o1", 2)
 
     async with live.running(s.Orders):
-        await live.value_of("select finding from {s}.positions where aggregate = 'order/o1'", "lost")
-        detail = await live.value("select detail from {s}.incidents")
+        await inspection.reaches("lost", inspection.value, live, "positions", "finding", aggregate="order/o1")
+        detail = await inspection.value(live, "incidents", "detail")
 
     assert (
         f"order/o1 lacks version 1: version 1 is in quarantine, at sequence {bad}: time. Next: correct it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
@@ -141,7 +142,7 @@ async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: C
             before = (await shown(live)).heads["waiting"]
             await heard.wait("breaker.open", 2)
             one = await shown(live)
-            openings = await live.value("select openings from {s}.consumer_breakers")
+            openings = await inspection.value(live, "consumer_breakers", "openings")
 
     assert one.heads["waiting"] - before <= 20
     assert one.heads["waiting"] <= 200

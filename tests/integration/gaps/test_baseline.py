@@ -34,8 +34,8 @@ async def publish(live: ConsumerHarness, *versions: int, aggregate: str = "o1") 
 
 async def begun(live: ConsumerHarness) -> list[tuple[Any, ...]]:
     """What was stepped over by where the stream begins."""
-    return await live.fetch(
-        "select aggregate, version, upto from {s}.decisions where kind = 'baseline' order by number"
+    return await inspection.rows(
+        live, "decisions", "aggregate", "version", "upto", order="number", kind="baseline"
     )
 
 
@@ -112,7 +112,7 @@ async def test_baseline_any_reports_a_later_lower_version_as_late(
     await live.settle(s.Orders, policy=SOON)
 
     assert await history(live) == '["n3"]'
-    assert await live.fetch("select kind, version from {s}.incidents") == [("late", 2)]
+    assert await inspection.rows(live, "incidents", "kind", "version") == [("late", 2)]
     assert (await live.states(s.Orders))["o1.2"] == "skipped"
 
 

@@ -32,7 +32,7 @@ async def take_away(live: ConsumerHarness, *sequences: int) -> None:
 
 async def incident(live: ConsumerHarness) -> tuple[str, str]:
     """Kind and text of the one incident."""
-    [(kind, detail)] = await live.fetch("select kind, detail from {s}.incidents")
+    [(kind, detail)] = await inspection.rows(live, "incidents", "kind", "detail")
     return kind, detail
 
 
@@ -40,9 +40,7 @@ async def waits(live: ConsumerHarness, cls: type, aggregate: str = "order/o1") -
     """Wait for a finding; what it is."""
 
     async def found() -> str:
-        rows = await live.fetch(
-            "select finding from {s}.positions where head = 'waiting' and aggregate = $1", aggregate
-        )
+        rows = await inspection.rows(live, "positions", "finding", head="waiting", aggregate=aggregate)
         return str(rows[0][0]) if rows else ""
 
     return await eventually(found)
@@ -88,7 +86,7 @@ async def test_a_version_that_was_never_published_is_lost_and_comes_in_when_it_i
         assert kind == "lost"
         assert detail.startswith(f"order/o1 lacks version 2: not in stream {live.stream.name}")
         assert "accept-gap --aggregate order/o1 --versions 2..2" in detail
-        assert (await live.fetch("select seq, version from {s}.incidents"))[0] == (behind, 3)
+        assert (await inspection.rows(live, "incidents", "seq", "version"))[0] == (behind, 3)
 
         await live.publish(OrderNoted("two"), "o1", 2)
         await eventually(lambda: reached(live, s.Orders, "order/o1", (3, "clear", 0)))

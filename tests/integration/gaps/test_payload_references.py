@@ -208,7 +208,7 @@ async def test_a_message_that_is_another_event_by_now_is_not_taken_for_the_parke
     await live.settle(s.Orders, policy=POLICY)
 
     assert await live.head(s.Orders, "order/o1") == (4, "waiting", 2)
-    assert "holds another event" in await live.value("select error from {s}.parked where version = 5")
+    assert "holds another event" in await inspection.value(live, "parked", "error", version=5)
 
 
 async def test_bytes_come_back_with_their_stream_and_a_retry_goes_on(live: ConsumerHarness) -> None:

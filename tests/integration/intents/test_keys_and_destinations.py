@@ -108,8 +108,8 @@ async def test_an_intent_without_an_address_or_an_order_gets_neither_from_the_wo
     async with batch_drivers(live, sender) as (driver,):
         await driver.settle(driver.read(OrderPaid(cents=1), "o1", 1), driver.read(OrderPaid(), "o2", 1))
 
-    assert await live.fetch("select destination, ordering from {s}.intents") == [("north", None)]
-    assert await live.fetch("select aggregate, head from {s}.positions order by 1") == [
+    assert await inspection.rows(live, "intents", "destination", "ordering") == [("north", None)]
+    assert await inspection.rows(live, "positions", "aggregate", "head", order="aggregate") == [
         ("order/o1", "clear"),
         ("order/o2", "waiting"),
     ]

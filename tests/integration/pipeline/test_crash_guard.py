@@ -92,9 +92,9 @@ async def test_an_event_that_kills_three_processes_is_failed_and_all_others_are_
     deaths = await survived(live, env)
 
     assert 3 <= deaths <= 6
-    assert await live.fetch(
-        "select version, cause, error_class, error from {s}.parked where version = 2"
-    ) == [(2, "failed", "crashed", "3 tries of it ended the process or its consumer")]
+    assert await inspection.rows(live, "parked", "version", "cause", "error_class", "error", version=2) == [
+        (2, "failed", "crashed", "3 tries of it ended the process or its consumer")
+    ]
     assert [row[:2] for row in await live.rows("orders")] == [
         ("bad", "placed"),
         *[(f"o{number}", "paid") for number in range(3)],
@@ -118,7 +118,7 @@ async def test_a_parked_event_that_kills_is_failed_too_and_not_tried_for_ever(li
 
     await survived(live)
 
-    assert await live.fetch("select id, error_class from {s}.parked") == [("killer", "crashed")]
+    assert await inspection.rows(live, "parked", "id", "error_class") == [("killer", "crashed")]
     assert [row[:2] for row in await live.rows("orders")] == [("bad", "placed")]
 
 

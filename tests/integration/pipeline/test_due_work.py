@@ -105,7 +105,7 @@ async def test_a_follower_does_not_put_off_when_a_gap_is_looked_at(live: Consume
     await live.migrate(s.Orders)
     async with batch_drivers(live, s.Orders) as (driver,):
         await driver.settle(driver.read(OrderNoted("x"), "o1", 5))
-        due = await live.value("select due from {s}.positions")
+        due = await inspection.value(live, "positions", "due")
         await driver.settle(driver.read(OrderNoted("x"), "o1", 6))
 
-    assert await live.value("select due from {s}.positions") == due
+    assert await inspection.value(live, "positions", "due") == due

@@ -168,8 +168,8 @@ async def test_a_row_that_the_database_refuses_in_any_words_fails_its_event_alon
             await live.settled(s.Orders)
 
     kind = "fault" if state == "42601" else "alone"
-    assert await live.fetch("select error_class, error from {s}.parked") == [(kind, "could not go on")]
-    told = await live.fetch("select kind, aggregate, detail from {s}.incidents")
+    assert await inspection.rows(live, "parked", "error_class", "error") == [(kind, "could not go on")]
+    told = await inspection.rows(live, "incidents", "kind", "aggregate", "detail")
     assert told == [("fault", "order/secret", "could not go on")] * (kind == "fault")
     assert await live.unaccounted(s.Orders) == []
 
@@ -204,7 +204,7 @@ async def test_an_event_that_ends_its_back_end_is_failed_and_all_others_are_appl
             await comes(live, NOTES, names)
             await comes(live, "select head from {s}.positions where aggregate = 'order/bad'", "waiting")
 
-    assert await live.fetch("select error_class, budget, attempts from {s}.parked") == [("session", 3, 3)]
+    assert await inspection.rows(live, "parked", "error_class", "budget", "attempts") == [("session", 3, 3)]
     assert await live.unaccounted(cls) == []
 
 

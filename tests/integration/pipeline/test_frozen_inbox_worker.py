@@ -130,10 +130,10 @@ async def test_a_worker_that_is_slow_and_lives_keeps_what_it_has_claimed(
         await slow.heard("source.open")
         await other.heard("source.open")
         await eventually(lambda: held(live))
-        [owner] = await live.fetch("select owner from {s}.positions")
+        [owner] = await inspection.rows(live, "positions", "owner")
         for _ in range(5):
             await renewed(live, owner[0])
-        assert await live.fetch("select owner from {s}.positions") == [owner]
+        assert await inspection.rows(live, "positions", "owner") == [owner]
         (folder / "go").touch()
         await eventually(lambda: applied(live))
         await ended(slow)
@@ -163,7 +163,7 @@ async def held(live: ConsumerHarness) -> bool:
 
 async def renewed(live: ConsumerHarness, owner: int) -> None:
     """Return when the owner's lease was renewed once more."""
-    before = await live.value("select leased_until from {s}.runners where number = $1", owner)
+    before = await inspection.value(live, "runners", "leased_until", number=owner)
 
     async def later() -> bool:
         return bool(

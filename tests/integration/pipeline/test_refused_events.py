@@ -61,7 +61,7 @@ async def test_what_cannot_even_be_quarantined_is_not_acked_and_its_neighbours_g
             await live.pool.execute("alter table projectionist.quarantine drop constraint odd")
             await live.settled(s.Orders)
 
-    assert await live.fetch("select seq, reason from {s}.quarantine") == [(3, "refused")]
+    assert await inspection.rows(live, "quarantine", "seq", "reason") == [(3, "refused")]
 
 
 async def test_an_unreadable_quarantine_entry_keeps_no_other_due_entry_waiting(
@@ -129,7 +129,7 @@ async def test_an_event_not_parked_because_of_a_locked_table_comes_back_by_itsel
             for name in ("a", "b"):
                 await live.publish(OrderPaid(), name, 2)
             good = 0
-            while await live.value("select count(*) from {s}.quarantine where reason = 'refused'") < 2:
+            while await inspection.count(live, "quarantine", reason="refused") < 2:
                 await live.publish(OrderPlaced("bob", 1), f"g{good}", 1)
                 good += 1
                 await asyncio.sleep(0.05)
@@ -164,7 +164,7 @@ async def test_an_event_that_cannot_even_be_claimed_is_quarantined_when_others_a
     await live.settle(s.Orders)
 
     assert await live.value("select count(*) from orders") == 5
-    assert await live.fetch("select seq, reason from {s}.quarantine") == [(3, "refused")]
+    assert await inspection.rows(live, "quarantine", "seq", "reason") == [(3, "refused")]
 
 
 async def test_an_event_refused_again_goes_back_to_quarantine_where_nothing_else_applies(
@@ -224,7 +224,9 @@ async def test_what_was_refused_is_known_when_it_is_delivered_again_and_stays_di
     assert [one.writes.counts[known] for one in (*alone, *among)] == [1, 1]
     assert [one.writes.by_source[*known, "shop"] for one in (*alone, *among)] == [1, 1]
     assert [row[0] for row in await live.rows("orders")] == ["o0", "o1", "o3", "o4", "o5", "o9"]
-    assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(3, "refused", "discarded")]
+    assert await inspection.rows(live, "quarantine", "seq", "reason", "state") == [
+        (3, "refused", "discarded")
+    ]
     live.tampered = True
 
 
@@ -252,11 +254,13 @@ async def test_what_was_refused_is_known_to_a_durable_that_begins_anew(
         await live.settled(s.Orders)
         if missing:
             await comes(live, "select head from {s}.positions where aggregate = 'order/o1'", "waiting")
-            told = await live.value("select detail from {s}.incidents where closed is null")
+            told = await inspection.value(live, "incidents", "detail", closed=None)
             assert "version 1 is in quarantine, at sequence 1: discarded" in told
 
     assert [row[0] for row in await live.rows("orders")] == ["o2"]
-    assert await live.fetch("select seq, reason, state from {s}.quarantine") == [(1, "refused", "discarded")]
+    assert await inspection.rows(live, "quarantine", "seq", "reason", "state") == [
+        (1, "refused", "discarded")
+    ]
 
 
 async def test_an_event_that_cannot_be_parked_for_its_data_waits_for_a_person_alone(
@@ -273,7 +277,7 @@ async def test_an_event_that_cannot_be_parked_for_its_data_waits_for_a_person_al
         await live.publish(OrderPlaced("ann", 1), "o2", 1)
         await comes(live, "select count(*) from orders where status = 'paid'", 1)
         await live.settled(s.Orders)
-        assert await live.fetch("select state, due, attempts from {s}.quarantine") == [
+        assert await inspection.rows(live, "quarantine", "state", "due", "attempts") == [
             ("quarantined", None, 0)
         ]
         await live.pool.execute("alter table projectionist.parked drop constraint odd")
@@ -293,9 +297,9 @@ async def test_what_was_refused_and_is_missing_is_named_and_comes_from_quarantin
     await live.publish(OrderPaid(1), "o1", 2)
     async with live.running(s.Orders):
         await comes(live, "select head from {s}.positions where aggregate = 'order/o1'", "waiting")
-        told = await live.value("select detail from {s}.incidents where closed is null")
+        told = await inspection.value(live, "incidents", "detail", closed=None)
         assert "version 1 is in quarantine, at sequence 1: refused" in told
-        assert await live.value("select attempts from {s}.quarantine") == 0
+        assert await inspection.value(live, "quarantine", "attempts") == 0
         await live.pool.execute("alter table projectionist.inbox drop constraint odd")
         async with live.quarantine(s.Orders) as verbs:
             await verbs.retry((1, 1), ACT)
@@ -303,4 +307,4 @@ async def test_what_was_refused_and_is_missing_is_named_and_comes_from_quarantin
         await live.settled(s.Orders)
 
     assert [row[:2] for row in await live.rows("orders")] == [("o1", "paid")]
-    assert await live.fetch("select state from {s}.quarantine") == [("released",)]
+    assert await inspection.rows(live, "quarantine", "state") == [("released",)]

@@ -15,6 +15,7 @@ from tests.support.shop import OrderNoted, shop
 from tests.support.waiting import listening
 
 from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
+from projectionist.runner.batch.times import USUAL, BatchTimes
 from projectionist.runner.batch.transaction import BatchAttempt
 
 pytestmark = pytest.mark.asyncio
@@ -102,19 +103,21 @@ def in_memory(stream: Stream, bad: Callable[[], None]) -> type[Projection]:
     return Notes
 
 
-async def failed_alone(live: ConsumerHarness, cls: type) -> tuple[Any, ...]:
+async def failed_alone(live: ConsumerHarness, cls: type, times: BatchTimes = USUAL) -> tuple[Any, ...]:
     """Run it over one bad note among good ones: the bad one's failure."""
     await live.migrate(cls)
     for number, name in enumerate(GOOD):
         if number == len(GOOD) // 2:
             await live.publish(OrderNoted("bad"), "bad", 1)
         await live.publish(OrderNoted("x"), name, 1)
-    async with live.running(cls):
+    async with live.running(cls, times=times):
         await live.value_of(NOTES, GOOD)
         await inspection.reaches(1, inspection.count_parked, live)
         await live.publish(OrderNoted("x"), "later", 1)
         await live.value_of(NOTES, [*GOOD, "later"])
-    ((aggregate, *failure),) = await live.fetch("select aggregate, cause, error_class, error from {s}.parked")
+    ((aggregate, *failure),) = await inspection.rows(
+        live, "parked", "aggregate", "cause", "error_class", "error"
+    )
     assert aggregate == "order/bad"
     return tuple(failure)
 
@@ -145,7 +148,9 @@ async def test_what_a_pure_handler_raises_ends_nothing_but_its_event(
 
 
 async def test_a_handler_that_waits_for_what_never_comes_fails_its_event_alone(live: ConsumerHarness) -> None:
-    cause, error_class, error = await failed_alone(live, by_sql(live.stream, waits_for_ever))
+    cause, error_class, error = await failed_alone(
+        live, by_sql(live.stream, waits_for_ever), BatchTimes(handler_idle_s=0.5)
+    )
     assert (cause, error_class) == ("failed", "alone")
     assert error == "the handler has made no use of its transaction for 0.5 s, and has not returned"
 

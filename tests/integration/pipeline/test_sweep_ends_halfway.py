@@ -104,7 +104,7 @@ async def test_an_entry_of_quarantine_is_settled_by_whoever_comes_next(
         await verbs.edit((1, seq), ME, headers={"ce-aggregateversion": "2"})
     await end_at(point, live, s.Orders, monkeypatch)
     is_released = point == "batch.committed"
-    assert await live.value("select state from {s}.quarantine") == (
+    assert await inspection.value(live, "quarantine", "state") == (
         "released" if is_released else "quarantined"
     )
     assert (await live.states(s.Orders)).get("b") == ("applied" if is_released else None)
@@ -131,5 +131,5 @@ async def test_a_beginning_is_recorded_once_whoever_finds_it(
         await eventually(lambda: live.value("select count(*) = 1 from {s}.positions where version = 4"))
 
     assert await live.value("select history::text from orders") == '["n3", "n4"]'
-    assert await live.fetch("select kind, version, upto from {s}.decisions") == [("baseline", 1, 2)]
+    assert await inspection.rows(live, "decisions", "kind", "version", "upto") == [("baseline", 1, 2)]
     assert await live.unaccounted(s.Orders) == []

@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.process import Child, projectionist
@@ -239,7 +240,7 @@ async def test_a_start_beside_others_goes_back_to_no_floor_before_they_have_had_
                 await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 4)
 
     assert not heard.counts["stream_guard.moved"]
-    assert await live.value("select count(*) from {s}.audit where action = 'rewind'") == 0
+    assert await inspection.count(live, "audit", action="rewind") == 0
     await load.check()
 
 

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from tests.integration.doctor.test_doctor import examined, waits
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import shop
 
@@ -87,7 +88,7 @@ async def test_problems_of_an_ended_process_are_hidden_and_removed_by_the_next_o
     assert (await status.look(live.settings)).setbacks == []
 
     await board_of(live, [AWAY]).step()
-    assert await live.fetch("select consumer from {s}.setbacks") == [("Spend",)]
+    assert await inspection.rows(live, "setbacks", "consumer") == [("Spend",)]
 
 
 async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_well(

@@ -27,9 +27,7 @@ async def until_quarantined(live: ConsumerHarness, cls: type) -> None:
         async with projectionist("run", "tests.support.decoding_app:app", env=environment(live)) as child:
 
             async def over() -> bool:
-                kept = await live.value(
-                    "select count(*) from {s}.quarantine where state = 'quarantined' and reason = 'fault'"
-                )
+                kept = await inspection.count(live, "quarantine", state="quarantined", reason="fault")
                 return bool(kept) or child.has_ended
 
             await eventually(over)
@@ -57,7 +55,7 @@ async def test_an_event_that_kills_its_readers_is_quarantined_and_all_others_are
     await until_quarantined(live, cls)
 
     assert await live.value("select array_agg(note order by note) from notes") == ["g0", "g1", "g2"]
-    assert await live.fetch("select reason, detail from {s}.quarantine") == [
+    assert await inspection.rows(live, "quarantine", "reason", "detail") == [
         ("fault", "every try of reading it ended the process")
     ]
     assert await inspection.count_marks(live, "crash_marks") == 1  # by this code it is read no more
@@ -76,7 +74,7 @@ async def test_an_edit_that_kills_its_readers_is_read_no_more_until_it_is_edited
     async with live.quarantine(cls) as verbs:
         await verbs.edit((1, seq), ACT, headers={"ce-aggregateversion": "1"}, data=b'{"text": "kill"}')
     await until_quarantined(live, cls)
-    assert await live.fetch("select reason, due from {s}.quarantine") == [("fault", None)]
+    assert await inspection.rows(live, "quarantine", "reason", "due") == [("fault", None)]
 
     async with live.quarantine(cls) as verbs:
         await verbs.edit((1, seq), ACT, headers={"ce-aggregateversion": "1"}, data=b'{"text": "mended"}')

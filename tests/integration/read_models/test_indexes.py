@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.rebuilding import ACT, RebuildHarness
 from tests.support.servers import Stream
@@ -169,10 +170,12 @@ async def test_an_event_that_a_unique_index_refuses_is_parked_alone(rebuilds: Re
     for account, name in (("o0", "ann"), ("o1", "Ann"), ("o9", "bob")):
         await harness.publish(OrderPlaced(name, 1), account, 1)
     async with harness.running(s.Accounts):
-        await harness.value_of("select head from {s}.positions where aggregate = 'order/o1'", "waiting")
+        await inspection.reaches(
+            "waiting", inspection.value, harness, "positions", "head", aggregate="order/o1"
+        )
         await rebuilds.settled(s.Accounts)
         assert await harness.fetch("select account_id from accounts order by 1") == [("o0",), ("o9",)]
-        error = await harness.value("select error from {s}.parked")
+        error = await inspection.value(harness, "parked", "error")
         assert 'duplicate key value violates unique constraint "accounts__g1_email"' in error
 
         async with rebuilds.reading(s.Accounts) as building:
@@ -182,7 +185,9 @@ async def test_an_event_that_a_unique_index_refuses_is_parked_alone(rebuilds: Re
             await rebuilds.settled(s.Accounts)
             async with harness.verbs(s.Accounts) as verbs:
                 await verbs.retry("order/o1", ACT)
-            await harness.value_of("select head from {s}.positions where aggregate = 'order/o1'", "clear")
+            await inspection.reaches(
+                "clear", inspection.value, harness, "positions", "head", aggregate="order/o1"
+            )
         assert (await building).compared.differences == []
     assert await harness.fetch("select account_id, email from accounts order by 1") == [
         ("o0", "eve"),

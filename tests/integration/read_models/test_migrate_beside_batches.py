@@ -96,7 +96,7 @@ async def test_code_that_was_refused_at_its_start_is_not_told_as_taken_up(
         async with batch_drivers(live, mended(live.stream)):
             pass
 
-    assert await live.value("select code from {s}.consumers") == definition(s.Orders).code
+    assert await inspection.value(live, "consumers", "code") == definition(s.Orders).code
     assert not [record for record in caplog.records if "new code taken up" in record.getMessage()]
 
 
@@ -114,6 +114,6 @@ async def test_a_name_that_is_taken_by_the_users_own_view_or_table_is_left_to_it
         await live.migrate(s.Orders)
 
     assert await live.fetch("select order_id from orders") == [("mine",)]
-    assert await live.fetch("select name from {s}.consumers") == []
+    assert await inspection.rows(live, "consumers", "name") == []
     await live.pool.execute(f"drop {kind} orders")
     await live.migrate(s.Orders)

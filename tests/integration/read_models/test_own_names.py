@@ -106,7 +106,7 @@ async def test_a_name_that_a_kept_generation_has_is_not_free_and_is_when_that_is
     with pytest.raises(ReadModelError, match=r"public\.orders of 'Second' belongs to consumer 'First'"):
         await harness.migrate(_spend(rebuilds, "Second", "orders"))
 
-    assert await harness.fetch("select name from {s}.own_names order by 1") == [
+    assert await inspection.rows(harness, "own_names", "name", order="name") == [
         ("public.moved",),
         ("public.orders",),
     ]
@@ -123,7 +123,7 @@ async def test_a_raised_revision_cannot_take_a_name_that_is_anothers(rebuilds: R
         await rebuilds.rebuild(_spend(rebuilds, "Own", "theirs", revision=2))
 
     assert await harness.rows("theirs") == [("o1", 100)]
-    assert await harness.value("select count(*) from {s}.builds") == 0
+    assert await inspection.count(harness, "builds") == 0
 
 
 async def test_a_build_that_finds_a_table_in_its_place_leaves_it_and_takes_the_next_number(

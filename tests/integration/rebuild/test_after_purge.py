@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import PATIENCE, ConsumerHarness
 from tests.support.rebuilding import RebuildHarness
 from tests.support.retention import DAY, age, forgets_after, purge, sent, went
@@ -208,7 +209,7 @@ async def test_a_consumer_that_was_reset_has_forgotten_nothing(rebuilds: Rebuild
         await connection.execute("update projectionist.consumers set paused = true")
         await Resetting(connection, harness.nats, "projectionist").reset("Spend", Act("ann", "anew"))
         await connection.execute("update projectionist.consumers set paused = false")
-    assert await harness.fetch("select purged, purged_from from {s}.floors") == [(0, None)]
+    assert await inspection.rows(harness, "floors", "purged", "purged_from") == [(0, None)]
     await harness.settle(s.Spend)
     assert await harness.rows("spend") == [("ann", 1, 1)]
 

@@ -89,8 +89,8 @@ async def test_a_broker_frozen_at_the_swap_delays_no_batch_and_the_swap_ends_aft
                 with live.servers.nats_stopped():
                     async with live.verbs(s.Orders) as verbs:
                         await verbs.retry("order/bad", Act("ops", "it is mended"))
-                    await live.value_of(
-                        "select version::int from {s}.positions where aggregate = 'order/bad'", 2
+                    await inspection.reaches(
+                        2, inspection.value, live, "positions", "version", aggregate="order/bad"
                     )
                     rebuilds.free(building)
                     await heard.wait("swap.left")
@@ -344,7 +344,7 @@ async def test_a_broker_frozen_while_a_durable_is_moved_delays_no_batch_for_long
         async with live.running(s.Orders), watching(live, s.Orders) as waited:
             await heard.wait("worker.waiting")
             frozen.close()
-            await live.value_of("select version::int from {s}.positions", 3)
+            await inspection.reaches(3, inspection.value, live, "positions", "version")
             await live.settled(s.Orders)
 
     assert barrier.HOLD_S / 2 < max(waited) < BROKER_S, "until its own deadline, not until the broker's"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPlaced, shop
@@ -222,7 +223,7 @@ async def test_a_body_that_can_be_made_only_once_is_refused_before_its_model_is_
     with pytest.raises(OnlyOnce, match="documents_id") as refused:
         await harness.migrate(documents(harness.stream, NAMED, "'1'"))
     assert "leave the name" in refused.value.remedy
-    assert await harness.value("select count(*) from {s}.consumers") == 0
+    assert await inspection.count(harness, "consumers") == 0
 
     cls = documents(harness.stream, "id text, doc json, unique (id)", "'1'")
     await harness.migrate(cls)

@@ -151,7 +151,7 @@ async def test_a_build_is_given_up_by_the_next_process_when_the_one_giving_it_up
         assert ended.code == -signal.SIGKILL, ended.err
         await harness.publish(OrderNoted("z"), "o3", 2)
         await rebuilds.settled(s.Orders)
-        assert await harness.value("select count(*) from {s}.dirty_marks where mark = 'order/o3'") == 0
+        assert await inspection.count(harness, "dirty_marks", mark="order/o3") == 0
         await rebuilds.moments_pass()
 
         ended = await run_projectionist(*command, cwd=tmp_path, **env)

@@ -202,7 +202,7 @@ async def test_a_rollback_whose_tables_are_gone_is_given_up_with_its_generation(
         await rebuilds.rebuild(s.Orders, back_to=1)
     await harness.pool.execute("drop table projectionist.orders__g1")
     await rebuilds.give_up(s.Orders)
-    assert await harness.fetch("select generation, state from {s}.generations order by 1") == [
+    assert await inspection.rows(harness, "generations", "generation", "state", order="generation") == [
         (1, "dropped"),
         (2, "live"),
     ]
@@ -279,7 +279,7 @@ async def test_a_reader_of_the_positions_of_one_build_delays_no_other_build_and_
     await harness.publish(OrderPlaced("ann", 1), "o1", 1)
     await harness.settle(s.Orders, s.Spend)
     await rebuilds.rebuild(s.Orders)
-    build = await harness.value("select number from {s}.builds")
+    build = await inspection.value(harness, "builds", "number")
     number = await inspection.consumer_number(harness, "Spend")
     reader = await harness.own_connection()
     await reader.execute(f"begin; select * from projectionist.build_positions_{build}")

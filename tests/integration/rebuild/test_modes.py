@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.support import inspection
 from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -190,7 +191,7 @@ async def test_an_aggregate_that_began_later_is_rebuilt_from_where_it_began(
     await harness.migrate(s.Orders)
 
     async def stands(name: str, version: int) -> bool:
-        found = await harness.fetch("select version from {s}.positions where aggregate = $1", f"order/{name}")
+        found = await inspection.rows(harness, "positions", "version", aggregate=f"order/{name}")
         return found == [(version,)]
 
     async with harness.running(s.Orders):

@@ -18,6 +18,7 @@ from tests.support.standby import standby
 from tests.support.waiting import listening
 
 from projectionist.core.postgres.connections import Connection
+from projectionist.core.retry_policy import RetryPolicy
 from projectionist.runner.rebuild import reader_snapshots
 from projectionist.runner.rebuild.rebuild import Rebuilt
 from projectionist.runner.rebuild.times import RebuildTimes
@@ -61,6 +62,9 @@ async def test_a_reader_of_another_role_is_waited_for_by_a_runner_that_is_no_sup
         await reader.close()
 
 
+SOON = RebuildTimes(readers_s=30.0, tries=RetryPolicy(initial_s=0.05, maximum_s=0.1))
+
+
 async def test_a_reader_that_began_after_the_new_rows_is_not_waited_for(
     rebuilds: RebuildHarness,
 ) -> None:
@@ -76,7 +80,7 @@ async def test_a_reader_that_began_after_the_new_rows_is_not_waited_for(
         await writer.execute("begin; insert into other values (1)")
         await old.execute("begin isolation level repeatable read; select 1")
         with listening() as heard:
-            building = asyncio.create_task(rebuilds.rebuild(orders, times=RebuildTimes(readers_s=5.0)))
+            building = asyncio.create_task(rebuilds.rebuild(orders, times=SOON))
             await heard.wait("rebuild.waiting")
             await young.execute("begin isolation level repeatable read")
             assert await young.fetchval("select count(*) from other") == 0

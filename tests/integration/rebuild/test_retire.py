@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.rebuilding import RebuildHarness
@@ -41,7 +42,7 @@ async def test_a_retired_consumer_is_gone_and_its_names_stay_reserved(
     await live.settle(s.Orders, s.Spend)
     await sent(live)
     live.tampered = True
-    number, durable = (await live.fetch("select number, durable from {s}.consumers where name = 'Orders'"))[0]
+    number, durable = (await inspection.rows(live, "consumers", "number", "durable", name="Orders"))[0]
     other = await left(live, number + 1)
     assert "Its names stay reserved" in (await cli.run("retire", "Orders", *WHY)).out
     assert await live.value(TABLES) == 2

@@ -53,7 +53,7 @@ async def test_what_was_settled_long_enough_ago_goes_and_counters_stay(live: Con
     assert went(await purge(live, s.Spend)) == {"inbox": 10}
 
     assert await inspection.count_inbox(live) == 0
-    assert await live.fetch("select purged, purged_from from {s}.floors") == [(10, 1)]
+    assert await inspection.rows(live, "floors", "purged", "purged_from") == [(10, 1)]
     assert before == await live.fetch(
         "select type, outcome, sum(n) from {s}.counters group by 1, 2 order by 1, 2"
     )
@@ -170,15 +170,15 @@ async def test_a_process_that_rests_does_not_take_a_purged_inbox_for_an_older_da
     async with live.running(s.Spend):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.settled(s.Spend)
-        beats = await live.value("select written from {s}.floors")
+        beats = await inspection.value(live, "floors", "written")
         await inspection.reaches(1, inspection.ack_floor, live)
         await age(live, 31)
         assert went(await purge(live, s.Spend)) == {"inbox": 1}
-        epoch = await live.value("select epoch from {s}.consumers")
+        epoch = await inspection.value(live, "consumers", "epoch")
         await live.value_of("select written > $1 from {s}.floors", True, beats)
         again = await live.value("select clock_timestamp()")
         await live.value_of("select written > $1 from {s}.floors", True, again)
-        assert await live.value("select epoch from {s}.consumers") == epoch, "nobody went back"
+        assert await inspection.value(live, "consumers", "epoch") == epoch, "nobody went back"
         await live.publish(OrderPlaced("ann", 1), "o2", 1)
         await live.settled(s.Spend)
     assert await live.rows("spend") == [("ann", 2, 2)]
@@ -191,7 +191,7 @@ async def test_sent_intents_are_purged_with_attempts_once_the_provider_forgot_th
     await live.migrate(s.Orders)
     await ordered(live, 3)
     await live.settle(s.Orders)
-    first, second, third = [row[0] for row in await live.fetch("select seq from {s}.intents order by seq")]
+    first, second, third = [row[0] for row in await inspection.rows(live, "intents", "seq", order="seq")]
     await live.pool.execute(
         "update projectionist.intents set state = 'sent', settled = clock_timestamp(), memory_s = $2"
         " where seq = any($1::bigint[])",
@@ -214,8 +214,8 @@ async def test_sent_intents_are_purged_with_attempts_once_the_provider_forgot_th
         "who has intents stays"
     )
     assert went(await purge(live, s.Orders)) == {"intents": 2, "inbox": 1}, "one of them a producer's own"
-    assert await live.fetch("select seq from {s}.intents order by seq") == [(second,), (third,)]
-    assert await live.fetch("select intent from {s}.attempts order by intent") == [(second,), (third,)]
+    assert await inspection.rows(live, "intents", "seq", order="seq") == [(second,), (third,)]
+    assert await inspection.rows(live, "attempts", "intent", order="intent") == [(second,), (third,)]
 
 
 async def test_rows_are_archived_in_a_table_before_they_go_and_leave_it_in_their_time(
@@ -312,7 +312,7 @@ async def test_counters_of_processes_long_gone_are_added_up(live: ConsumerHarnes
     await purge(live, s.Spend)
     assert await live.value(count) == applied
     assert await live.fetch("select distinct runner from {s}.counters") == [(0,)]
-    assert await live.value("select count(*) from {s}.runners") == 0
+    assert await inspection.count(live, "runners") == 0
 
 
 async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_its_intents(
@@ -346,6 +346,6 @@ async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_i
                 yield connection
 
         await Purger(lend, none, ["Orders"], commits_then, rest=0).run()
-    assert await live.fetch("select id from {s}.inbox where id = 'paid'") == [("paid",)]
+    assert await inspection.rows(live, "inbox", "id", id="paid") == [("paid",)]
     await purge(live, s.Orders, policy=none.consumer_defaults)
-    assert await live.fetch("select id from {s}.inbox") == [("paid",)], "nobody has sent its intent"
+    assert await inspection.rows(live, "inbox", "id") == [("paid",)], "nobody has sent its intent"

@@ -147,7 +147,7 @@ async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: Consumer
     await load.more(20)
     async with live.running(s.Orders, s.Spend):
         await live.settled(s.Orders, s.Spend)
-    for name in await live.fetch("select durable from {s}.consumers"):
+    for name in await inspection.rows(live, "consumers", "durable"):
         await live.nats.request(f"$JS.API.CONSUMER.RESET.{live.stream.name}.{name[0]}", b'{"seq": 5}')
 
     with listening() as heard:
@@ -237,7 +237,7 @@ async def test_what_has_piled_up_above_a_floor_is_joined_in_short_steps(
     s = shop(live.stream)
     await live.migrate(s.Orders)
     await live.settle(s.Orders)
-    number, durable = (await live.fetch("select number, durable from {s}.consumers"))[0]
+    number, durable = (await inspection.rows(live, "consumers", "number", "durable"))[0]
     await live.fetch(
         "insert into {s}.settled_batches (consumer, incarnation, lowest, highest, seqs) "
         "select $1, 1, 18 * b + 1, 18 * b + 17, array(select 18 * b + 2 * k + 1 from generate_series(0, 8) k) "

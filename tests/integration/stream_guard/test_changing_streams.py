@@ -77,7 +77,7 @@ async def finding(harness: ConsumerHarness, aggregate: str) -> str:
     """Wait for a finding about the aggregate; what it says."""
 
     async def found() -> str:
-        rows = await harness.fetch("select detail from {s}.incidents where aggregate = $1", aggregate)
+        rows = await inspection.rows(harness, "incidents", "detail", aggregate=aggregate)
         return str(rows[0][0]) if rows else ""
 
     return await eventually(found)

@@ -54,7 +54,7 @@ async def kinds(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
 
 
 async def metadata(harness: ConsumerHarness) -> dict[str, str]:
-    (name,) = [row[0] for row in await harness.fetch("select durable from {s}.consumers")]
+    (name,) = [row[0] for row in await inspection.rows(harness, "consumers", "durable")]
     return (await harness.nats.jetstream().consumer_info(harness.stream.name, name)).config.metadata or {}
 
 

@@ -41,7 +41,7 @@ ACT = Act("ann", "looked at it")
 
 
 async def incidents(harness: ConsumerHarness) -> list[str]:
-    return [kind for (kind,) in await harness.fetch("select kind from {s}.incidents where closed is null")]
+    return [kind for (kind,) in await inspection.rows(harness, "incidents", "kind", closed=None)]
 
 
 async def adopt(harness: ConsumerHarness, consumer: str) -> Any:
@@ -57,7 +57,7 @@ async def remake(harness: ConsumerHarness) -> None:
 
 
 async def durables(harness: ConsumerHarness) -> list[str]:
-    return [name for (name,) in await harness.fetch("select durable from {s}.consumers order by 1")]
+    return [name for (name,) in await inspection.rows(harness, "consumers", "durable", order="durable")]
 
 
 async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopted(
@@ -83,7 +83,7 @@ async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopte
     assert (adopted.incarnation, adopted.again) == (2, True)
     assert len(await live.rows("orders")) == 6
     assert await incidents(live) == []
-    assert await live.fetch("select action, who, reason from {s}.audit where action = 'adopt'") == [
+    assert await inspection.rows(live, "audit", "action", "who", "reason", action="adopt") == [
         ("adopt", "ann", "looked at it")
     ]
     assert await live.fetch("select incarnation, count(*) from {s}.inbox group by 1 order by 1") == [
@@ -229,7 +229,7 @@ async def test_a_durable_deleted_while_nobody_read_goes_on_behind_its_floor(live
 
     await load.check()
     assert not await inspection.count_outcomes(live, "redelivered")
-    assert await live.value("select count(*) from {s}.audit where action = 'rewind'") == 2
+    assert await inspection.count(live, "audit", action="rewind") == 2
 
 
 async def test_a_durable_deleted_under_two_processes_loses_nothing(live: ConsumerHarness) -> None:
@@ -437,7 +437,7 @@ async def test_a_database_restored_from_a_copy_reads_again_what_it_lacks(live: C
             await live.settled(s.Orders, s.Spend)
 
     await load.check()
-    assert await live.value("select count(*) from {s}.audit where action = 'rewind'") == 2
+    assert await inspection.count(live, "audit", action="rewind") == 2
 
 
 async def test_a_database_restored_under_working_processes_reads_again_what_it_lacks(

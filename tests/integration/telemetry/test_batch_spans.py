@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import BatchDriver, Stalled, batch_drivers, stalled
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -88,7 +89,7 @@ async def test_a_repeat_is_told_in_its_producers_trace_and_intents_stay_under_th
     assert sorted(told) == [("o1:1", "applied"), ("o1:2", "applied"), ("o1:2", "duplicate")]
     first = kept.named("process")[told.index(("o1:2", "applied"))]
     assert first.context is not None
-    assert await live.value("select traceparent from {s}.intents") == tracing.written(first.context)
+    assert await inspection.value(live, "intents", "traceparent") == tracing.written(first.context)
 
 
 HEAD = b"NATS/1.0\r\nBaggage: tenant=a%20b;x=1, user=eve\r\n\r\n"
@@ -106,7 +107,7 @@ async def test_allowed_baggage_is_kept_with_what_is_parked_and_with_intents(
         paid.arrival.head = HEAD
         driver.context.tracer = BatchTracer(driver.consumer.definition, Telemetry(baggage=("tenant",)))
         await driver.settle(paid)
-        assert await live.value("select baggage from {s}.parked") == "tenant=a%20b"
+        assert await inspection.value(live, "parked", "baggage") == "tenant=a%20b"
         await driver.settle(read(driver, OrderPlaced("ann", 1), "o1", 1, SAMPLED))
         (drained,) = [one for one in map(attributes, kept.named("process")) if one["projectionist.drained"]]
         assert {name: value for name, value in drained.items() if "baggage" in name} == {
@@ -114,7 +115,7 @@ async def test_allowed_baggage_is_kept_with_what_is_parked_and_with_intents(
         }
     async with live.connected() as connection:
         await unpack_all(connection, Statements("projectionist.outbox", "projectionist"))
-    assert await live.value("select baggage from {s}.intents") == "tenant=a%20b"
+    assert await inspection.value(live, "intents", "baggage") == "tenant=a%20b"
 
 
 async def test_baggage_is_dropped_unless_its_member_is_allowed(live: ConsumerHarness, kept: Kept) -> None:
@@ -149,7 +150,7 @@ async def test_linked_instead_of_continued_the_work_is_a_trace_of_its_own(
     assert all(f"{span.links[0].context.trace_id:032x}" == TRACE for span in spans)
     paid = next(one for one in spans if attributes(one)["messaging.message.id"] == "o1:2")
     assert paid.context is not None
-    assert await live.value("select traceparent from {s}.intents") == tracing.written(paid.context)
+    assert await inspection.value(live, "intents", "traceparent") == tracing.written(paid.context)
     assert await live.value("select distinct traceparent from {s}.inbox") == SAMPLED
 
 

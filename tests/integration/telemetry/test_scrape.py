@@ -70,7 +70,7 @@ async def test_page_code_and_a_real_scrape_name_the_same_metrics(live: ConsumerH
     port, other = free_port(), free_port()
     async with projectionist("run", APP, env=telling(live, port)) as runner:
         await runner.heard("worker.running")
-        await live.value_of("select count(*) from {s}.counters where outcome = 'quarantined'", 1)
+        await inspection.reaches(1, inspection.count, live, "counters", outcome="quarantined")
         # a failure, and a gap: whether that is found to be for good by then is a matter of its grace
         still = "bool_or(aggregate = 'order/o2' and head = 'waiting') and count(*) = 2"
         await live.value_of(f"select {still} from {{s}}.positions where head in ('waiting', 'gap')", True)
@@ -113,7 +113,7 @@ async def test_outcomes_are_told_by_source_where_sources_are_listed(live: Consum
     port = free_port()
     env = telling(live, port) | {"PROJECTIONIST_TELEMETRY__SOURCES": "till,desk"}
     async with projectionist("run", APP, env=env) as runner:
-        await live.value_of("select count(*) from {s}.counters where outcome = 'quarantined'", 1)
+        await inspection.reaches(1, inspection.count, live, "counters", outcome="quarantined")
         await inspection.reaches(4, inspection.count_outcomes, live, "applied")
         await inspection.reaches(2, inspection.count_outcomes, live, "failed")
         await inspection.reaches(2, inspection.count_outcomes, live, "duplicate")

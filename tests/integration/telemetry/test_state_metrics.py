@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.outbox import outbox
 from tests.support.rebuilding import Slow
@@ -122,7 +123,7 @@ async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
         Rebuild(definition(s.Orders), live.settings, live.nats, progress, times=OFTEN).run(), name="builder"
     )
     await progress.reached.wait()
-    await live.value_of("select done from {s}.build_progress", 7)
+    await inspection.reaches(7, inspection.value, live, "build_progress", "done")
     await look(live, s.Orders)
     assert shown(instruments.REBUILD_DONE) == {("Orders", "reading"): 7}
     assert shown(instruments.REBUILD_EXPECTED) == {("Orders", "reading"): 7}

@@ -84,7 +84,7 @@ async def test_where_it_is_allowed_unsettled_events_are_applied_once_with_their_
     await harness.settle(s.Orders)
     assert await inspection.count_intents(harness) == 2
     assert await harness.states(s.Orders) == dict.fromkeys("abcd", "applied")
-    assert await harness.fetch("select action, who, reason from {s}.audit where action = 'replay'") == [
+    assert await inspection.rows(harness, "audit", "action", "who", "reason", action="replay") == [
         ("replay", "me", "to see")
     ]
 
@@ -112,7 +112,7 @@ async def test_a_dry_run_tells_and_changes_nothing(rebuilds: RebuildHarness) -> 
     told = await replay(rebuilds, s.Orders, Range(2, 9), "allow", dry_run=True)
     assert (told.settled, told.unsettled, told.outcomes) == (1, 2, {})
     assert await rebuilds.effects() == effects
-    assert await harness.value("select count(*) from {s}.audit where action = 'replay'") == 0
+    assert await inspection.count(harness, "audit", action="replay") == 0
     assert await inspection.count_running(harness) == 0, "nobody runs it any more"
 
 

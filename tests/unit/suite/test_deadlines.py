@@ -55,7 +55,10 @@ def session(folder: Path, tests: str, *arguments: str) -> subprocess.CompletedPr
     [
         ("call", "@limited\ndef test_it(): hang()"),
         ("setup", "@pytest.fixture\ndef it(): hang()\n@limited\ndef test_it(it): pass"),
-        ("teardown", "@pytest.fixture\ndef it():\n    yield\n    hang()\n@limited\ndef test_it(it): assert False"),
+        (
+            "teardown",
+            "@pytest.fixture\ndef it():\n    yield\n    hang()\n@limited\ndef test_it(it): assert False",
+        ),
     ],
 )
 def test_what_hangs_in_any_phase_is_interrupted_and_the_next_test_runs(

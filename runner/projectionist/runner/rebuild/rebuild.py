@@ -14,7 +14,7 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.postgres import connections
-from projectionist.core.retry_policy import RetryPolicy, interval
+from projectionist.core.retry_policy import interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.consumer import Consumer, ControlRow
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 FEW = 500
 """Catching up without a lock ends when a round had no more to do than this."""
 MOST_TRIES = 50
-TRIES = RetryPolicy(initial_s=0.1, maximum_s=5.0)
-"""How soon a swap that was left is tried again: each try keeps batches and readers waiting."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -276,7 +274,7 @@ class Rebuild:
                     self._phases["swap"] = clock.now() - began
                     return comparison.result
             self._progress.say("live was faster, or a table was in use: trying again")
-            await anyio.sleep(interval(TRIES, number + 1) * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            await anyio.sleep(interval(self._times.tries, number + 1) * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
         raise RebuildError(
             f"{self._definition.name} could not be swapped in {MOST_TRIES} tries",
             remedy="Look for long transactions that use the view, then rebuild again: it goes on from here",

@@ -18,6 +18,8 @@ class RebuildTimes(msgspec.Struct, frozen=True, kw_only=True):
     kept_s: float = KEPT_S
     holds: RetryPolicy = SHORT
     """How long a swap keeps batches waiting: longer with each try that was too short."""
+    tries: RetryPolicy = RetryPolicy(initial_s=0.1, maximum_s=5.0)
+    """How soon a swap that was left is tried again: each try keeps batches and readers waiting."""
     readers_s: float = 60.0
     """How long readers from before the shadow had caught up are waited for."""
     unseen_s: float = 5.0
