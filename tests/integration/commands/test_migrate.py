@@ -15,7 +15,6 @@ from tests.support.servers import Servers
 
 from projectionist.migrations.catalog import released
 from projectionist.ops.cli.output import Exit
-from projectionist.ops.commands import migrate
 from projectionist.ops.main import main
 
 NAMES = [migration.name for migration in released("fresh")]
@@ -251,10 +250,7 @@ def test_a_stream_made_to_forget_warns_of_consumers_that_would_not_start(
     assert "Mailer: retention_s = 3600, but the stream keeps a message for 86400 s" in text
 
 
-def test_streams_of_a_broker_that_is_away_are_a_note(
-    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(migrate, "LOOK_S", 0.1)
+def test_streams_of_a_broker_that_is_away_are_a_note(said: Said, tmp_path: Path) -> None:
     (tmp_path / "stream_app.py").write_text(STREAMS.replace("NAME", "SHOP").replace("OPTIONS", ""))
     sys.modules.pop("stream_app", None)
     invalidate_caches()
