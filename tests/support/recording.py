@@ -17,6 +17,7 @@ from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
 from projectionist.outbox.providers import ProviderContext
 from projectionist.outbox.providers.recorded_events import RecordedEvents, RecordedEventSettings
+from projectionist.outbox.relay.relay import POLL_S
 from projectionist.projections import Event, Projection, on
 from projectionist.projections import Stream as DeclaredStream
 from projectionist.runner import App
@@ -71,9 +72,12 @@ class RecordingApp:
             await client.close()
 
     @asynccontextmanager
-    async def relaying(self, harness: RelayHarness) -> AsyncIterator[None]:
+    async def relaying(self, harness: RelayHarness, *, poll_s: float = POLL_S) -> AsyncIterator[None]:
         """A relay at work in this process."""
-        async with self.client() as client, relaying_streams(harness, client, self.stream.name):
+        async with (
+            self.client() as client,
+            relaying_streams(harness, client, self.stream.name, poll_s=poll_s),
+        ):
             yield
 
     async def stored(self) -> list[RawStreamMsg]:
@@ -93,7 +97,9 @@ class RecordingApp:
 
 
 @asynccontextmanager
-async def relaying_streams(harness: RelayHarness, client: Client, name: str) -> AsyncIterator[None]:
+async def relaying_streams(
+    harness: RelayHarness, client: Client, name: str, *, poll_s: float = POLL_S
+) -> AsyncIterator[None]:
     """A relay in this process that publishes what is recorded for a stream."""
 
     async def given() -> Client:
@@ -102,5 +108,5 @@ async def relaying_streams(harness: RelayHarness, client: Client, name: str) -> 
     settings = RecordedEventSettings(retry=FAST)
     provider = RecordedEvents(name, settings, ProviderContext(nats=given))
     await provider.open()
-    async with harness.relaying(provider):
+    async with harness.relaying(provider, poll_s=poll_s):
         yield

@@ -10,14 +10,13 @@ from typing import Any
 import asyncpg
 import pytest
 import pytest_asyncio
+from tests.support.app_waiter import waiting
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.outbox import outbox
 from tests.support.process import ROOT
 from tests.support.recording import relaying_streams
 from tests.support.servers import Stream
 from tests.support.waiting import HANG_S
-
-from projectionist.runner.wait import waiter
 
 pytestmark = pytest.mark.asyncio
 
@@ -38,7 +37,7 @@ def page(live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
     app = names["app"]
     monkeypatch.setattr(app, "_settings", live.settings)
     monkeypatch.setattr(app, "wait_for", partial(app.wait_for, timeout_s=HANG_S))
-    monkeypatch.setattr(waiter, "NOBODY_S", HANG_S)
+    waiting(app, live.settings)
     return names
 
 

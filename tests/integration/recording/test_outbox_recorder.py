@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
+from tests.support.app_waiter import waiting
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.outbox import Outbox as RelayHarness
 from tests.support.outbox import outbox
@@ -25,9 +26,7 @@ from projectionist.outbox import OutboxError
 from projectionist.outbox.admin.intent_actions import IntentActions
 from projectionist.outbox.publishing.publisher import PublishError
 from projectionist.outbox.recording.recorded import EventReused, Recorded, VersionConflict
-from projectionist.outbox.relay import relay
 from projectionist.runner.admin.event_history import Journeys
-from projectionist.runner.wait import waiter
 from projectionist.runner.wait.outcome import WaitOutcome
 
 pytestmark = pytest.mark.asyncio
@@ -257,14 +256,16 @@ async def test_a_journey_finds_an_event_before_anybody_has_read_it(
 
 
 async def test_who_waits_for_what_was_recorded_wakes_the_relay_and_sees_it(
-    harness: RelayHarness, cart: RecordingApp, live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+    harness: RelayHarness, cart: RecordingApp, live: ConsumerHarness
 ) -> None:
-    monkeypatch.setattr(relay, "POLL_S", 10 * HANG_S)
-    monkeypatch.setattr(waiter, "NOBODY_S", 10 * HANG_S)
     await live.migrate(cart.view)
-    app, connection = cart.app, harness.connection
+    app, connection = waiting(cart.app, cart.settings), harness.connection
     with listening() as heard:
-        async with live.running(cart.view), cart.relaying(harness), app.publisher() as publisher:
+        async with (
+            live.running(cart.view),
+            cart.relaying(harness, poll_s=10 * HANG_S),
+            app.publisher() as publisher,
+        ):
             await heard.wait("relay.listening")
             async with connection.transaction():
                 first = await app.outbox(connection).record(

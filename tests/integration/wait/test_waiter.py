@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support import inspection
+from tests.support.app_waiter import waiting
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.process import projectionist
@@ -21,7 +22,7 @@ from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
 from projectionist.runner.app import AppError
 from projectionist.runner.wait.outcome import WaitOutcome, WaitResult
-from projectionist.runner.wait.waiter import CannotWait, Waiter
+from projectionist.runner.wait.waiter import CannotWait
 
 pytestmark = pytest.mark.asyncio
 
@@ -31,8 +32,7 @@ SESSIONS = "select count(*) from pg_stat_activity where application_name = 'proj
 def app_of(live: ConsumerHarness, *classes: type, **times: float) -> App:
     """An app whose waiter takes a consumer that nobody runs to be about to be run, however long that takes."""
     app = App(projections=classes, settings=live.settings)
-    app._waiter = Waiter(app.definitions, live.settings, **{"nobody_s": 600.0, **times})
-    return app
+    return waiting(app, live.settings, **times)
 
 
 def ack(live: ConsumerHarness, seq: int) -> Published:
