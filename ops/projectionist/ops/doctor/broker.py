@@ -39,7 +39,6 @@ SLOWEST = 3
 
 class _Limits(msgspec.Struct, frozen=True):
     max_storage: int = -1
-    max_memory: int = -1
 
 
 class _Account(msgspec.Struct, frozen=True):
