@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import is_dataclass
 from typing import Any
 
 import msgspec
 from msgspec import inspect
+
+from projectionist.core.pydantic_models import is_model
 
 _FIXED = (
     inspect.StrType,
@@ -40,6 +44,8 @@ def copied(value: Any) -> Any:
         return type(value)(map(copied, value))
     if isinstance(value, dict):
         return {key: copied(inner) for key, inner in value.items()}
+    if is_dataclass(value) or is_model(type(value)):
+        return deepcopy(value)
     return value
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.printable_text import TEXT_BYTES, is_printable
+from projectionist.core.pydantic_models import is_model, read_model
 from projectionist.projections.errors import EventError, without_value
 from projectionist.projections.upcasting import stepped
 
@@ -117,14 +118,21 @@ def _encoded(document: dict[str, Any], type: str) -> bytes:  # noqa: A002
 
 def _decoder(cls: type[Event]) -> Callable[[bytes], Event]:
     try:
-        decode = msgspec.json.Decoder(cls).decode
+        decode = msgspec.json.Decoder(cls, dec_hook=read_model).decode
         _check_fields(cls)
         return decode
     except (TypeError, NameError) as error:
         raise DefinitionError(
             f"{cls.__name__} cannot be read from JSON: {error}",
-            remedy="Use types msgspec knows, defined in the module before the class",
+            remedy=OF_DECIMALS
+            if "on a numeric type" in str(error)
+            else "Use types msgspec knows, defined in the module before the class",
         ) from error
+
+
+OF_DECIMALS = (
+    "Such bounds are for int and float; check a Decimal in __post_init__, which may raise ValueError"
+)
 
 
 def _check_fields(cls: type[Event]) -> None:
@@ -135,14 +143,14 @@ def _check_fields(cls: type[Event]) -> None:
         if (custom := _custom(field.type, set())) is not None:
             raise DefinitionError(
                 f"{cls.__name__}.{field.name} holds a {custom.__name__}, which cannot be read from JSON",
-                remedy="Declare it as a msgspec.Struct, a dataclass or a TypedDict; a model of another library is none",
+                remedy="Declare it as a msgspec.Struct, a dataclass, a TypedDict or a Pydantic model",
             )
 
 
 def _custom(found: object, seen: set[int]) -> Any:
     """Return the first class below this type that msgspec has no way to read; None if there is none."""
     if isinstance(found, msgspec.inspect.CustomType):
-        return found.cls
+        return None if is_model(found.cls) else found.cls
     if id(found) in seen:
         return None
     seen.add(id(found))

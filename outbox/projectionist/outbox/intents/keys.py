@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+from projectionist.core.pydantic_models import write_model
+
+_encode = msgspec.json.Encoder(enc_hook=write_model, order="sorted").encode
 
 
 def intent_key(consumer: str, source: str, id: str, slot: str) -> str:  # noqa: A002 the envelope's word
@@ -61,7 +63,7 @@ def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:
     except (TypeError, UnicodeEncodeError) as error:
         raise ValueError(f"{type(intent).__name__} cannot be written as JSON: {error}") from error
     # msgspec writes NaN and infinity as null; only a body that holds a null can be hiding one.
-    if b"null" in body and _hides_a_number(msgspec.to_builtins(intent)):
+    if b"null" in body and _hides_a_number(msgspec.to_builtins(intent, enc_hook=write_model)):
         raise ValueError(f"{type(intent).__name__} holds a number that JSON does not know (NaN or infinity)")
     return body
 
