@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from textwrap import indent
 from typing import Any, Literal
 
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.printable_text import visible, visible_json
 
 FACTS = (
     "consumer",
@@ -47,11 +49,15 @@ class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        line = super().format(record)
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the library's name
+        """Return the line without a traceback: one line, whatever is quoted in it."""
         found = {k: v for k, v in _facts(record).items() if k in ("message_id", "trace_id", "intent_key")}
-        return line + "".join(f" {name}={value}" for name, value in found.items())
+        line = super().formatMessage(record) + "".join(f" {name}={value}" for name, value in found.items())
+        return visible(line)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  the library's name
+        """Return a traceback, indented: no text that it quotes looks like a line of the log."""
+        return indent(visible(super().formatException(ei), "\n"), "  ", lambda _: True)
 
 
 class JsonFormatter(logging.Formatter):
@@ -69,7 +75,7 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             # The kind and the place, never the text, which may quote an event.
             shown["error"] = record.exc_info[0].__name__
-        return msgspec.json.encode(shown).decode()
+        return visible_json(msgspec.json.encode(shown).decode())
 
 
 class RateLimitFilter(logging.Filter):

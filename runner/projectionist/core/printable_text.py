@@ -6,6 +6,8 @@ between the values of a statement or of a header, and nothing that PostgreSQL re
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -46,6 +48,28 @@ def join_first(names: Sequence[str], most: int = LISTED) -> str:
     """Join the first of these names, and say how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def visible(text: str, keep: str = "") -> str:
+    """Return `text` with an escape in place of each character that cannot be printed, except those in `keep`.
+
+    What comes from an event, a broker or a provider can so neither steer a terminal nor forge a line of a log.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in keep else _escape(one) for one in text)
+
+
+def visible_json(text: str) -> str:
+    """Return a JSON document with what cannot be printed as JSON escapes it: it stands within texts alone."""
+    return _FOREIGN.sub(lambda one: one[0] if one[0].isprintable() else json.dumps(one[0])[1:-1], text)
+
+
+_FOREIGN = re.compile(r"[^\x20-\x7e\n]")
+
+
+def _escape(one: str) -> str:
+    return one.encode("unicode_escape").decode()
 
 
 def storable(text: str) -> str:

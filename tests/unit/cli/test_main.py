@@ -140,12 +140,15 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
         assert process.wait() == 141
 
 
-def test_colour_is_for_terminals_whose_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_is_for_terminals_whose_user_wants_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert output.styled("text", "good") == "text"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert output.styled("text", "good") == "\x1b[32mtext\x1b[0m"
+    output.say(output.styled("text", "good"))
+    assert capsys.readouterr().out == "\x1b[32mtext\x1b[0m\n"
     monkeypatch.setenv("NO_COLOR", "1")
     assert output.styled("text", "good") == "text"
     monkeypatch.delenv("NO_COLOR")

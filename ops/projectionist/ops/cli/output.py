@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import IntEnum
+from secrets import token_hex
 
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.printable_text import join_first
+from projectionist.core.printable_text import join_first, visible, visible_json
 
 
 class Exit(IntEnum):
@@ -54,8 +56,8 @@ def log_level() -> int:
 
 
 def say(text: str) -> None:
-    """Write a line of the result."""
-    sys.stdout.write(text + "\n")
+    """Write a line of the result, or several."""
+    sys.stdout.write(_shown(text) + "\n")
 
 
 def note(text: str) -> None:
@@ -66,20 +68,42 @@ def note(text: str) -> None:
 
 def warn(text: str) -> None:
     """Write a line beside the result even where the command is quiet: errors, what was left undone."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(_shown(text) + "\n")
 
 
 def say_json(value: object) -> None:
-    """Write the result as one JSON document."""
-    say(msgspec.json.format(msgspec.json.encode(value)).decode())
+    """Write the result as one JSON document, in which what cannot be printed stands as JSON escapes it."""
+    text = msgspec.json.format(msgspec.json.encode(value)).decode()
+    sys.stdout.write(visible_json(text) + "\n")
+
+
+_KEPT = "\n\t"
+_MARK = token_hex(8)
+"""Stands in texts of ours before a style, and in no text of anybody else's."""
+_STYLE = re.compile(rf"({_MARK}\d+m)")
+
+
+def _shown(text: str) -> str:
+    """Return text for a terminal: of what would steer it, our own styles alone are left."""
+    parts = _STYLE.split(text)
+    parts[::2] = [visible(part, _KEPT) for part in parts[::2]]
+    parts[1::2] = [f"\x1b[{style.removeprefix(_MARK)}" for style in parts[1::2]]
+    return "".join(parts)
 
 
 def table(rows: Iterable[Sequence[object]]) -> str:
     """Return rows as aligned columns."""
-    texts = [[str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in texts)
+    texts = [[visible(str(cell)) for cell in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(*texts, strict=True)]
+    lines = (
+        "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
+        for row in texts
+    )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _width(cell: str) -> int:
+    return len(_STYLE.sub("", cell))
 
 
 def lines(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
@@ -121,13 +145,13 @@ def styled(text: str, style: str) -> str:
     """Return `text` in one of the styles good, bad and dim, on a terminal whose user has not set NO_COLOR."""
     if not text or not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+    return f"{_MARK}{_CODES[style]}m{text}{_MARK}0m"
 
 
 def confirmed(question: str) -> bool:
     """Ask a person. Where there is none, the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.write(f"{_shown(question)} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
