@@ -66,7 +66,9 @@ async def test_without_order_an_event_that_failed_for_good_is_seen_everywhere(
         shown = await cli.seen("status")
         async with live.pool.acquire() as connection:
             await StateMetrics([definition(s.Orders)], live.settings).look(connection, live.nats)
+        found = [one.name for one in await examined(live, s.Orders) if one.about == "Orders"]
     assert ended.code == 3
+    assert "stuck" in found
     assert (
         "Orders: 1 waiting for new code or a person. `projectionist parked list --consumer Orders`"
         in ended.out

@@ -241,7 +241,7 @@ async def test_intents_of_a_missing_provider_are_held_and_go_on_when_it_is_there
 
 async def test_a_relay_with_shorter_pauses_respects_those_of_another(harness: Outbox) -> None:
     down, stub = scripted(), scripted()
-    down.script["*"] = [answer(Outcome.NOT_SENT)]
+    down.script["*"] = [answer(Outcome.NOT_SENT)] * 20
     patient = BreakerPolicy(failures=1, open_s=600, maximum_s=600)
     brief = BreakerPolicy(failures=1, open_s=0.1, maximum_s=0.1, probe_s=0.1)
     held = [await harness.want(lane=f"a/{n}", destination="down") for n in range(2)]
