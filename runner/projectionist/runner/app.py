@@ -12,7 +12,7 @@ from projectionist.outbox.recording.recorded import Recorded
 from projectionist.projections.compiled.definition import Definition, check_distinct, definition
 from projectionist.projections.event import Event, type_of
 from projectionist.projections.stream import Stream, check_streams
-from projectionist.runner.wait.read_row import read_row
+from projectionist.runner.wait.read_row import fetch_of, read_row
 from projectionist.runner.wait.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from projectionist.outbox.recording.stream_recorder import StreamRecorder
     from projectionist.runner.process.running import Running
     from projectionist.runner.wait.outcome import WaitResult
-    from projectionist.runner.wait.read_row import P, RowSource
+    from projectionist.runner.wait.read_row import Fetch, P
     from projectionist.runner.wait.waiter import PublishReceipt
 
 ProviderFactory = Callable[..., Any]
@@ -159,13 +159,15 @@ class App:
             remedy="Give what `record` returned; or aggregate and version; or ack",
         )
 
-    async def read(self, cls: type[P], key: object, *, connection: RowSource | None = None) -> P | None:
+    async def read(
+        self, cls: type[P], key: object, *, connection: AwaitedConnection | None = None
+    ) -> P | None:
         """Return the row of this key as handlers see it; None where there is none. Nothing that is done to it is kept.
 
-        `connection` is one of asyncpg, or a pool, and what it sees and may read counts. Without, all who read and wait
-        in a process share one.
+        What a `connection` of the caller's sees and may read counts: of asyncpg, also a pool, of SQLAlchemy or psycopg.
+        Without, all who read and wait in a process share one.
         """
-        fetch = self._shared_waiter().row if connection is None else connection.fetchrow
+        fetch: Fetch = self._shared_waiter().row if connection is None else fetch_of(connection)
         return await read_row(cls, key, fetch)
 
     def _shared_waiter(self) -> Waiter:

@@ -9,7 +9,11 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
+import psycopg
 import pytest
+from psycopg.rows import dict_row
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
@@ -99,6 +103,32 @@ async def test_a_read_that_cannot_be_answered_says_what_to_do(live: ConsumerHarn
         await app.read(s.Orders, 1)
     with pytest.raises(CannotRead, match="Read the views of a SqlProjection by SQL"):
         await app.read(s.Journal, "o1")
+
+
+async def test_a_row_is_the_same_by_the_connections_of_other_libraries(live: ConsumerHarness) -> None:
+    cls = parcels(live.stream)
+    await live.migrate(cls)
+    app = App(projections=[cls], settings=live.settings)
+    async with batch_drivers(live, cls) as (driver,):
+        await driver.settle(driver.read(OrderPlaced("ann", 7), "o1", 1))
+    wanted = await app.read(cls, UUID(int=7))
+    assert wanted is not None
+    async with await psycopg.AsyncConnection.connect(live.database, row_factory=dict_row) as connection:
+        await connection.execute("set timezone = 'Asia/Kathmandu'")
+        assert await app.read(cls, UUID(int=7), connection=connection) == wanted
+        assert await app.read(cls, UUID(int=8), connection=connection) is None
+    for library in ("asyncpg", "psycopg"):
+        engine = create_async_engine(make_url(live.database).set(drivername=f"postgresql+{library}"))
+        async with engine.connect() as on, AsyncSession(engine) as session:
+            assert await app.read(cls, UUID(int=7), connection=on) == wanted
+            assert await app.read(cls, UUID(int=7), connection=session) == wanted
+            await on.rollback()  # it holds a lock on the view
+            await session.execute(text("drop view parcels"))
+            with pytest.raises(CannotRead, match="Run `projectionist migrate`"):
+                await app.read(cls, UUID(int=7), connection=session)
+        await engine.dispose()
+    with pytest.raises(CannotRead, match="got a Engine"):
+        await app.read(cls, UUID(int=7), connection=create_engine("postgresql+psycopg://"))  # type: ignore[arg-type]
 
 
 async def test_a_read_sees_what_the_connection_given_sees(live: ConsumerHarness) -> None:

@@ -50,7 +50,7 @@ def read_by_key(table: Table) -> str:
         raise ValueError(f"{table!r} has no columns of its own")
     return (
         f"select {_read(table.columns)} from {public(table)} "
-        f"where {quoted(table.key.name)} = $1::{_plain(table.key)}"
+        f"where {quoted(table.key.name)} = cast($1 as {_plain(table.key)})"
     )
 
 
