@@ -39,7 +39,7 @@ async def test_the_project_passes_its_test_and_follows_its_stream(
     written = await run_projectionist("init", cwd=tmp_path)
     assert written.code == 0, written.err
     assert "Next: projectionist dev up && projectionist migrate" in written.out
-    assert "1 passed" in await python(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "2 passed" in await python(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
     addresses = {
         "PROJECTIONIST_POSTGRES__URL": live.database,

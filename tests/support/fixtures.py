@@ -28,6 +28,12 @@ def servers() -> Iterator[Servers]:
     signal.signal(signal.SIGTERM, before)
 
 
+@pytest.fixture(scope="session")
+def projectionist_servers(servers: Servers) -> Servers:
+    """The same servers for the fixtures that users have."""
+    return servers
+
+
 @pytest.fixture
 def database(servers: Servers) -> Iterator[str]:
     """The URL of a database of this test alone, migrated."""

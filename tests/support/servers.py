@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from types import TracebackType
-from typing import Self
-from urllib.parse import urlsplit
+from contextlib import contextmanager, suppress
 
-import asyncpg
 import msgspec
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 from tests.support.peers import patient
 
-from projectionist import migrations
-from projectionist.core.postgres.connections import Connection
-from projectionist.ops.embedded import temporary
+from projectionist.testing.servers import SCHEMA, SessionServers
 
-SCHEMA = "projectionist"
-_TEMPLATE = "lab_template"
+__all__ = ["SCHEMA", "Servers", "Stream"]
 
 
 class Stream(msgspec.Struct, frozen=True):
@@ -41,47 +32,12 @@ class Stream(msgspec.Struct, frozen=True):
         return ".".join((self.name, *tokens))
 
 
-class Servers:
-    """Servers with fsync and full-page writes off: they survive `kill -9`, the machine need not.
-
-    All methods block, so that tests of either kind can call them; they have an event loop of their own.
-    """
+class Servers(SessionServers):
+    """The servers that users' tests have too, which a test here may kill, with streams for each test."""
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._numbers = itertools.count(1)
-        self._connection: Connection | None = None
+        super().__init__()
         self._client: Client | None = None
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._servers = stack.enter_context(temporary(durable=False))
-            self._addresses = self._servers.up()
-            self._portal: BlockingPortal = stack.enter_context(start_blocking_portal())
-            stack.callback(self._portal.call, self._disconnect)
-            self._portal.call(self._make_template)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    @property
-    def postgres_url(self) -> str:
-        """The URL of the server's own database; tests use the `database` fixture."""
-        return self._addresses.postgres_url
-
-    @property
-    def nats_url(self) -> str:
-        """The URL of the NATS server."""
-        return self._addresses.nats_url
-
-    def up(self) -> None:
-        """Start what a test has killed. Both keep their ports."""
-        if not (self._servers.postgres.pid() and self._servers.nats.pid()):
-            self._addresses = self._servers.up()
 
     def kill_postgres(self) -> None:
         """`kill -9` PostgreSQL; every session ends, what is committed stays."""
@@ -101,45 +57,17 @@ class Servers:
         finally:
             os.kill(pid, signal.SIGCONT)
 
-    def make_database(self) -> str:
-        """The URL of a new database, migrated."""
-        self.up()
-        name = f"test_{next(self._numbers)}"
-        self._portal.call(self._execute, f"create database {name} template {_TEMPLATE} strategy file_copy")
-        return self._url_of(name)
-
-    def drop_database(self, url: str) -> None:
-        """Drop it, whoever is still connected."""
-        self.up()
-        self._portal.call(self._execute, f"drop database {urlsplit(url).path[1:]} with (force)")
-
     def make_stream(self) -> Stream:
         """A new stream that keeps everything, as a user would make it."""
         self.up()
         stream = Stream(f"TEST_{next(self._numbers)}")
-        self._portal.call(self._add_stream, stream)
+        self.portal.call(self._add_stream, stream)
         return stream
 
     def delete_stream(self, stream: Stream) -> None:
         """Delete it, if the test has not."""
         self.up()
-        self._portal.call(self._delete_stream, stream)
-
-    def _url_of(self, database: str) -> str:
-        return urlsplit(self.postgres_url)._replace(path=f"/{database}").geturl()
-
-    async def _make_template(self) -> None:
-        await self._execute(f"create database {_TEMPLATE}")
-        connection = await asyncpg.connect(self._url_of(_TEMPLATE))
-        try:
-            await migrations.migrate(connection, SCHEMA)
-        finally:
-            await connection.close()
-
-    async def _execute(self, statement: str) -> None:
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(self.postgres_url)
-        await self._connection.execute(statement)
+        self.portal.call(self._delete_stream, stream)
 
     async def _nats(self) -> Client:
         if self._client is None:
@@ -158,8 +86,7 @@ class Servers:
     async def _disconnect(self) -> None:
         if self._client is not None:
             await self._client.close()
-        if self._connection is not None:
-            self._connection.terminate()
+        await super()._disconnect()
 
 
 async def _expected(_: Exception) -> None:

@@ -44,7 +44,7 @@ class Rounds(msgspec.Struct, frozen=True):
         return [one.rate / two.rate for one, two in pairs]
 
 
-class Live(msgspec.Struct):
+class LiveFigures(msgspec.Struct):
     """What was measured."""
 
     rounds: Rounds
@@ -56,7 +56,7 @@ class Live(msgspec.Struct):
     traced: Rounds | None = None
 
 
-async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Tell) -> Live:
+async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Tell) -> LiveFigures:
     """Measure; `tell` hears what is being done."""
     part, skipped = contenders(ground.settings.nats, past)
     tell(f"publishing {load.events:,} events")
@@ -67,7 +67,9 @@ async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Tell) 
         name: count for name in ("product", "twin") if (count := await _counted(ground, load, part[name]))
     }
     tell("lone events")
-    return Live(rounds=rounds, skipped=skipped, lone=await lone(ground, load, PRODUCT), statements=statements)
+    return LiveFigures(
+        rounds=rounds, skipped=skipped, lone=await lone(ground, load, PRODUCT), statements=statements
+    )
 
 
 async def varied(

@@ -15,7 +15,7 @@ from projectionist.ops.cli.output import table
 
 if TYPE_CHECKING:
     from projectionist.bench.ground import Ground
-    from projectionist.bench.live import Live, Rounds
+    from projectionist.bench.live import LiveFigures, Rounds
     from projectionist.bench.load import Load
 
 _PACKAGES = (
@@ -26,7 +26,7 @@ VARIED = "What else users ask of the product. ratio: the events/s of the line by
 TRACED = "What telemetry costs. ratio: the events/s of the line by those of the first"
 
 
-def document(measured: Live) -> dict[str, Any]:
+def document(measured: LiveFigures) -> dict[str, Any]:
     """Return everything, for programs: `live.ratio_NAME`, and what each contender cost."""
     rounds = measured.rounds
     others = [name for name in rounds.costs if name != "product"] + list(measured.skipped)
@@ -62,7 +62,7 @@ def _costs_of_tracing(rounds: Rounds) -> dict[str, Any]:
     return costs
 
 
-def text(measured: Live, load: Load) -> str:
+def text(measured: LiveFigures, load: Load) -> str:
     """Return everything, for people."""
     lone, rounds = measured.lone, measured.rounds
     statements = ", ".join(f"{name} {count:,.0f}" for name, count in measured.statements.items())

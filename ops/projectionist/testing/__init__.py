@@ -9,11 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from projectionist.testing.live import Live
     from projectionist.testing.scenario import OldEvent, Scenario, given
 
-__all__ = ["OldEvent", "Scenario", "given"]
+__all__ = ["Live", "OldEvent", "Scenario", "given"]
 
-_HOMES = {"OldEvent": "scenario", "Scenario": "scenario", "given": "scenario"}
+_HOMES = {"Live": "live", "OldEvent": "scenario", "Scenario": "scenario", "given": "scenario"}
 
 if not TYPE_CHECKING:
 

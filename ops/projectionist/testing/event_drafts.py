@@ -38,6 +38,7 @@ class EventPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     aggregate: str
     version: int
+    source: str = SOURCE
     time: datetime = NOON
     correlation: str | None = None
     causation: str | None = None
@@ -48,7 +49,7 @@ def drafted(event: Event | OldEvent, at: EventPlace, subject: str) -> Draft:
     body, kind, schema = (
         (dict(event.body), event.type, event.schema) if isinstance(event, OldEvent) else (event, None, None)
     )
-    return Producer(source=SOURCE, subject=subject).draft(
+    return Producer(source=at.source, subject=subject).draft(
         body,
         aggregate=at.aggregate,
         version=at.version,

@@ -9,7 +9,7 @@ import pytest
 
 from projectionist.bench import contenders, latency, size
 from projectionist.bench.figures import costs_of
-from projectionist.bench.live import Live, Rounds
+from projectionist.bench.live import LiveFigures, Rounds
 from projectionist.bench.load import Load, messages
 from projectionist.bench.lone import Lone
 from projectionist.bench.meters import Used
@@ -91,13 +91,13 @@ def test_a_peer_that_could_not_log_in_is_left_out() -> None:
     assert "URL alone" in skipped["faststream"]
 
 
-def measured() -> Live:
+def measured() -> LiveFigures:
     """The product takes 2 and 4 seconds, the twin 1 and 3."""
     rounds = {"product": (2.0, 4.0), "twin": (1.0, 3.0)}
     costs = {name: [Cost(1000, s, cpu_s=0.5, rss_mb=40) for s in taken] for name, taken in rounds.items()}
     titles = {"product": "the product", "twin": "its twin"}
     lone = Lone(2.0, 3.0, 4.0, 500)
-    return Live(Rounds(titles, costs), {"faststream": "it is not installed"}, lone, {"product": 12.5})
+    return LiveFigures(Rounds(titles, costs), {"faststream": "it is not installed"}, lone, {"product": 12.5})
 
 
 def test_a_ratio_is_the_median_of_those_inside_the_rounds() -> None:

@@ -71,7 +71,7 @@ class _Block:
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         error = None if work.cancelled() else work.exception()
-        self._running.ended(error)
+        self._running.end(error)
         if self._inside and error is not None:
             self._interrupted = self._host.cancel()
 

@@ -35,6 +35,11 @@ class Running:
         self._parts.append(health := Health())
         return health
 
-    def ended(self, error: BaseException | None) -> None:
+    @property
+    def ended(self) -> bool:
+        """Return whether nothing runs any more; `why` says for which error."""
+        return self._end is not None
+
+    def end(self, error: BaseException | None) -> None:
         """Note that nothing runs any more."""
         self._end = ["it has ended"] if error is None else [said(error)]
