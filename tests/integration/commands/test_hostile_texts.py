@@ -42,6 +42,4 @@ async def test_events_that_hold_terminal_sequences_are_shown_as_escapes(
     assert r"\x1b]0;PWNED" in await cli.done("quarantine", "show", "3")
     assert r"\u202egnp.exe" in await cli.done("parked", "show", "bad", *WHY)
     [event] = (await cli.seen("parked", "show", "bad", *WHY))["events"]
-    assert (
-        STEERS.encode("unicode_escape").decode().split("]")[0] in event["error"] or STEERS in event["error"]
-    )
+    assert STEERS in event["error"]
