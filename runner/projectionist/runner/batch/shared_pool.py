@@ -60,7 +60,7 @@ class SharedPool:
         async with (
             self.lend() as connection,
             self.peers.terminating_blockers(connection.get_server_pid()),
-            alone(connection, self.schema, consumer, "standing"),
+            alone(connection, self.schema, consumer, "stream_guard"),
         ):
             yield connection
 
