@@ -12,12 +12,14 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
+import pydantic
 import pytest
 from jsonschema import Draft7Validator
 from tests.unit.projections import shop
 
 from projectionist.ops.main import main
 from projectionist.projections import Event, Projection, Reactor, on
+from projectionist.projections.event import decode
 from projectionist.projections.stream import Stream
 from projectionist.runner import App
 
@@ -29,10 +31,19 @@ class Line(msgspec.Struct):
     price: Decimal
 
 
+class Street(pydantic.BaseModel):
+    number: int
+
+
+class Address(pydantic.BaseModel):
+    street: Street
+
+
 class Charged(Event, type="pay ment/charged", schema=2):
     """A card was charged."""
 
     lines: list[Line]
+    address: Address | None = None
 
 
 class OtherPlaced(Event, type="order.placed"):
@@ -118,11 +129,17 @@ def test_it_says_who_sends_and_receives_what_and_where(document: dict[str, Any])
 
 @pytest.mark.parametrize(
     ("body", "good"),
-    [('{"lines": [{"sku": "a", "price": "1.10"}]}', True), ('{"lines": [{"sku": 1}]}', False)],
+    [
+        ('{"lines": [{"sku": "a", "price": "1.10"}], "address": {"street": {"number": 1}}}', True),
+        ('{"lines": [], "address": {"street": {"number": "x"}}}', False),
+        ('{"lines": [{"sku": 1}]}', False),
+    ],
 )
 def test_a_payload_is_what_the_class_reads(document: dict[str, Any], body: str, good: bool) -> None:
     payload = document["components"]["messages"]["pay_ment_charged"]["payload"]
     validator = Draft7Validator({**payload, "components": document["components"]})
     assert validator.is_valid(json.loads(body)) is good
     if good:
-        assert msgspec.json.decode(body, type=Charged).lines == [Line("a", Decimal("1.10"))]
+        event = decode(Charged, "pay ment/charged", 2, body.encode())
+        assert isinstance(event, Charged)
+        assert event.lines == [Line("a", Decimal("1.10"))]

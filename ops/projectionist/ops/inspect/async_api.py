@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from hashlib import blake2b
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core.pydantic_models import is_model
 from projectionist.outbox.intents.intent import options_of
 from projectionist.projections.compiled.subject_pattern import SubjectPattern
 from projectionist.projections.event import schema_of, type_of
@@ -77,9 +79,11 @@ class _Contract:
 
     def document(self, title: str) -> Document:
         """Return the whole, with the schemas of all classes it names."""
+        nested: Document = {}
         refs, schemas = msgspec.json.schema_components(
-            self._classes.values(), schema_hook=_foreign, ref_template=_SCHEMAS
+            self._classes.values(), schema_hook=partial(_foreign, nested), ref_template=_SCHEMAS
         )
+        schemas = {**nested, **schemas}
         for name, ref in zip(self._classes, refs, strict=True):
             self._messages[name]["payload"] = ref
         parts = {
@@ -154,9 +158,15 @@ def _told(cls: type) -> Document:
     return {"title": cls.__name__, **({"description": cleandoc(said)} if said else {})}
 
 
-def _foreign(kind: type) -> Document:
-    """Describe a type that msgspec has no schema of: any value."""
-    return {"title": kind.__name__}
+def _foreign(nested: Document, kind: Any) -> Document:
+    """Describe a type that msgspec has no schema of: a Pydantic model by its own, else any value."""
+    if not is_model(kind):
+        return {"title": kind.__name__}
+    schema: Document = kind.model_json_schema(ref_template=_SCHEMAS.replace("{name}", "{model}"))
+    nested.update(schema.pop("$defs", {}))
+    if "$ref" in schema:  # a model that holds itself
+        return {"allOf": [{"$ref": schema["$ref"]}]}
+    return schema
 
 
 def _key(text: str) -> str:
