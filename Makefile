@@ -29,9 +29,11 @@ $(DEBIAN)/.unpacked: .ci/debian | $(STAMP)
 	 else echo 'pgbouncer, libfaketime and prometheus cannot be had from Debian: tests of poolers, clocks and alerts are left out' >&2; fi
 
 test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core; none is tried twice
+	@$(BIN)/python -m tests.support.bytecode
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 coverage: $(STAMP) $(DEBIAN)/.unpacked  ## the same with branch coverage, which takes a quarter more time
+	@$(BIN)/python -m tests.support.bytecode
 	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile
 
 stress: $(STAMP) $(DEBIAN)/.unpacked  ## tests again and again while other work keeps every core busy: TESTS='tests/unit -k lease' TIMES=5

@@ -68,6 +68,7 @@ def fields(node: ast.ClassDef) -> list[str]:
     return [field for parent in above for field in fields(parent)] + own
 
 
+@cache
 def foreign(tree: ast.Module) -> set[str]:
     """Return the names that a module has from other projects: classes there may be called as ours are."""
     return {
