@@ -116,6 +116,7 @@ PROJECT = {
         """,
     "test_parcels.py": """
         import asyncio
+        import asyncpg
         import pytest
         from parcels import Parcels, Sent
 
@@ -137,6 +138,19 @@ PROJECT = {
                 assert (await projectionist.row(Parcels, "p-1")).to == "eve"
 
             asyncio.run(story())
+
+        def test_recorded(projectionist):
+            async def story():
+                connection = await asyncpg.connect(projectionist.settings.postgres.url.reveal())
+                async with connection.transaction():
+                    outbox = projectionist.app.outbox(connection)
+                    await outbox.record("parcel/p-1", Sent("zoe"), expected_version=0)
+                await connection.close()
+                assert await projectionist.intents() == []
+                await projectionist.settled()
+                assert (await projectionist.row(Parcels, "p-1")).to == "zoe"
+
+            asyncio.run(story())
         """,
 }
 
@@ -152,7 +166,7 @@ async def test_a_project_has_it_without_a_plugin_for_asyncio_and_with_several_wo
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     said = (await process.communicate())[0].decode()
-    assert "3 passed" in said, said
+    assert "4 passed" in said, said
 
 
 async def test_a_run_of_pytest_that_asks_for_none_of_it_imports_nothing_heavy() -> None:
