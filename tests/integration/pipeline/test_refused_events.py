@@ -255,7 +255,7 @@ async def test_what_was_refused_is_known_to_a_durable_that_begins_anew(
         if missing:
             await comes(live, "select head from {s}.positions where aggregate = 'order/o1'", "waiting")
             told = await inspection.value(live, "incidents", "detail", closed=None)
-            assert "version 1 is in quarantine, at sequence 1: discarded" in told
+            assert "version 1 was at sequence 1, and discarded, by ann" in told
 
     assert [row[0] for row in await live.rows("orders")] == ["o2"]
     assert await inspection.rows(live, "quarantine", "seq", "reason", "state") == [
