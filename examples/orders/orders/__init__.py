@@ -1,0 +1,1 @@
+"""An order service: what happens to orders, who reads it, and the web."""
