@@ -45,7 +45,7 @@ async def test_the_project_passes_its_test_and_follows_its_stream(
         "PROJECTIONIST_POSTGRES__URL": live.database,
         "PROJECTIONIST_NATS__URL": live.servers.nats_url,
     }
-    assert (await run_projectionist("migrate", cwd=tmp_path, **addresses)).code == 0
+    assert (await run_projectionist("migrate", "--streams", cwd=tmp_path, **addresses)).code == 0
     try:
         assert "placed by bob" in await python(tmp_path, "-m", "orders.publish", "bob", **addresses)
         async with projectionist("run", cwd=tmp_path, env=addresses) as process:
