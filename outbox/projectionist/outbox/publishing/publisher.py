@@ -133,7 +133,7 @@ class Publisher(Producer):
         if missing and attempt:
             raise NotPublished(
                 f"no stream takes the subject {draft.subject}",
-                remedy="Make the stream (`projectionist migrate --streams`, or by NATS's tools), or correct its subject",
+                remedy="Make the stream (`projectionist migrate --streams`, or NATS's tools), or correct the subject",
             )
         raise NotPublished(
             f"{draft.subject}: no stream took the event within {self._within_s:g} s ({trouble})",
