@@ -137,7 +137,9 @@ async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: C
         await live.publish(OrderNoted("bad"), f"o{number}", 1)
 
     with listening() as heard:
-        async with live.running(s.Orders, policy=policy(open_s=1.5), limits=Limits(max_rows=50)):
+        async with live.running(s.Orders, policy=policy(open_s=600), limits=Limits(max_rows=50)):
+            await heard.wait("breaker.open")
+            await live.pool.execute("update projectionist.consumer_breakers set until = clock_timestamp()")
             await heard.wait("breaker.half_open")  # the batch beside the one that opened it is over too
             before = (await shown(live)).heads["waiting"]
             await heard.wait("breaker.open", 2)
