@@ -15,6 +15,7 @@ from nats.js.errors import NotFoundError
 
 from projectionist.core.nats import connections as broker
 from projectionist.core.postgres import connections as db
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
 from projectionist.core.settings.settings import settings as found_settings
@@ -22,6 +23,7 @@ from projectionist.outbox.admin.status import look
 from projectionist.outbox.intents.intent import Intent, options_of
 from projectionist.outbox.providers.base import Request
 from projectionist.outbox.publishing.publisher import Published, Publisher
+from projectionist.outbox.relay.notify import channel
 from projectionist.projections.consumer_classes import Projection
 from projectionist.projections.event import Event
 from projectionist.runner.app import App
@@ -43,6 +45,7 @@ Answer = TypeVar("Answer")
 P = TypeVar("P", bound=Projection)
 
 LOOK_S = 0.01
+_SQL = Statements("projectionist.outbox", "projectionist")
 WITHIN_S = 60.0
 """How long something may take that has to happen: it bounds a hang."""
 FINE = frozenset(
@@ -83,7 +86,7 @@ class Live:
         return await self._call(partial(self._publish, aggregate, events, time))
 
     async def settled(self, *consumers: type | str, within_s: float = WITHIN_S) -> None:
-        """Return when all consumers, or those that are named, have applied all that their streams hold.
+        """Return when all consumers, or those that are named, have applied all that was published or recorded.
 
         AssertionError for what they have not: an event that failed, that cannot be read, or that has no end in time.
         """
@@ -138,6 +141,8 @@ class Live:
         return published
 
     async def _settle(self, consumers: tuple[type | str, ...], within_s: float) -> None:
+        if self.app.streams:
+            await self._relayed(within_s, events_only=True)
         names = [one if isinstance(one, str) else one.__name__ for one in consumers]
         chosen = self.app.chosen(names)
         ends = {name: await self._last(name) for name in {one.stream for one in chosen}}
@@ -166,15 +171,23 @@ class Live:
     async def _begun(self) -> str:
         return "" if self._running.ended else "; ".join(self._running.why)
 
-    async def _relayed(self, within_s: float) -> None:
+    async def _relayed(self, within_s: float, *, events_only: bool = False) -> None:
+        """Return when the relay, which is woken, has sent all that waits; `events_only`: to declared streams."""
+        schema = self.settings.postgres.schema
+        streams = {one.name for one in self.app.streams}
         connection = await db.connect(self.settings.postgres, application_name="projectionist tests")
 
         async def on_their_way() -> str:
-            found = await look(connection, self.settings.postgres.schema)
-            waits = found.staged or any(one.waiting for one in found.providers)
-            return f"intents are on their way: {found}" if waits else ""
+            found = await look(connection, schema)
+            waiting = [
+                one for one in found.providers if one.waiting and (not events_only or one.name in streams)
+            ]
+            return (
+                f"intents are on their way: {found}" if waiting or (found.staged and not events_only) else ""
+            )
 
         try:
+            await connection.execute(_SQL["notify_relays"], channel(schema))
             await _until(on_their_way, within_s)
         finally:
             await connection.close()

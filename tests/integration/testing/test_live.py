@@ -146,9 +146,9 @@ PROJECT = {
                     outbox = projectionist.app.outbox(connection)
                     await outbox.record("parcel/p-1", Sent("zoe"), expected_version=0)
                 await connection.close()
-                assert await projectionist.intents() == []
                 await projectionist.settled()
                 assert (await projectionist.row(Parcels, "p-1")).to == "zoe"
+                assert await projectionist.intents() == []
 
             asyncio.run(story())
         """,
