@@ -11,6 +11,11 @@ class AggregateError(ProjectionistError, ValueError):
 
 def parted(aggregate: str) -> tuple[str, str]:
     """Return type and id of an aggregate that is written `type/id`. The type is empty only where that is said: "/7"."""
+    if not isinstance(aggregate, str):
+        raise AggregateError(
+            f"the aggregate {aggregate!r:.80} is no text but a {type(aggregate).__name__}",
+            remedy='Write type/id, like f"order/{order}"',
+        )
     kind, slash, identity = aggregate.partition("/")
     if not slash:
         raise AggregateError(

@@ -6,6 +6,8 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import asyncpg
 import msgspec
@@ -222,17 +224,25 @@ async def test_what_cannot_be_recorded_is_refused_before_anything_is_stored(
 ) -> None:
     recorder, wrong = cart.app.outbox(harness.connection), CartPaid("seven")  # type: ignore[arg-type]
     async with harness.connection.transaction():
-        for aggregate, events, expected, word in (
+        refused: list[tuple[Any, list[Any], Any, str]] = [
             ("cart-1", [CartPaid(1)], 0, "does not say its type"),
             ("cart/1", [], 0, "no event to record"),
             ("cart/1", [CartPaid(1), wrong], 0, "no consumer could read"),
+            ("cart/1", [CartPaid(1), CartOpened("a\0b")], 0, "no consumer could read.*escaped NUL"),
+            (UUID(int=7), [CartPaid(1)], 0, "no text but a UUID"),
+            (None, [CartPaid(1)], 0, "no text but a NoneType"),
             ("cart/1", [CartPaid(1)], -1, "expected_version=-1"),
             ("cart/1", [CartPaid], 0, "no event with a type"),
             ("cart/1", ["paid"], 0, "'paid' is no event"),
             ("cart/1", [CartPaid(1)], True, "expected_version=True"),
-        ):
+        ]
+        for aggregate, events, expected, word in refused:
             with pytest.raises(PublishError, match=word):
                 await recorder.record(aggregate, *events, expected_version=expected)
+        for word in ("id", "correlation"):
+            given: dict[str, Any] = {word: UUID(int=7)}
+            with pytest.raises(PublishError, match=rf"{word} .* no text but a UUID.*{word}=str"):
+                await recorder.record("cart/1", CartPaid(1), expected_version=0, **given)
         with pytest.raises(PublishError, match="id is empty"):
             await recorder.record("cart/1", CartPaid(1), expected_version=0, id="")
         assert (await recorder.record("cart/1", CartPaid(1), expected_version=0)).version == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.runner.decoding import json_limits
+from projectionist.core import json_limits
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

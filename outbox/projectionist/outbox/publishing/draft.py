@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from projectionist.core import cloudevents
+from projectionist.core import cloudevents, json_limits
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats import subject_tokens
@@ -175,7 +175,12 @@ def _headers(fields: dict[str, str | None], expected_sequence: int | None) -> di
     return headers
 
 
-def _check(what: str, text: str, most: int) -> None:
+def _check(what: str, text: object, most: int) -> None:
+    if not isinstance(text, str):
+        raise PublishError(
+            f"the {what} {text!r:.80} is no text but a {type(text).__name__}",
+            remedy=f"Write {what}=str(…)",
+        )
     if bad := flaw(text, most):
         raise PublishError(f"the {what} {bad}")
 
@@ -238,9 +243,15 @@ def _body(event: Any) -> bytes:
     if isinstance(event, bytes):
         return event
     try:
-        return frozen_body(event)
+        body = frozen_body(event)
     except ValueError as error:
         raise PublishError(str(error)) from error
+    if bad := json_limits.bad_text(body):
+        raise PublishError(
+            f"no consumer could read this {type(event).__name__}: its body {bad}",
+            remedy="Take the character out where the text comes in",
+        )
+    return body
 
 
 def _written(time: datetime) -> str:

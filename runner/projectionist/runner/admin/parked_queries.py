@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core import json_limits
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import NotThere, TooLate
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.admin.parked_actions import SeenHead
 from projectionist.runner.consumers.registry import registration
-from projectionist.runner.decoding import json_limits
 from projectionist.runner.decoding.content_hash import event_hash
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from projectionist.runner.decoding import json_limits
+from projectionist.core import json_limits
 
 
 def data_hash(data: bytes) -> bytes:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from projectionist.core import clock
+from projectionist.core import clock, json_limits
 from projectionist.core.cloudevents import MOST_SCHEMA, MOST_VERSION, HeaderError
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
 from projectionist.core.user_errors import RAISED, is_ours
-from projectionist.runner.decoding import cloudevents_structured, json_limits
+from projectionist.runner.decoding import cloudevents_structured
 from projectionist.runner.decoding.content_hash import canonical, data_hash, event_hash
 from projectionist.runner.decoding.delivery import Delivery, Reason, Refused, Unreadable
 from projectionist.runner.decoding.event_identity import Identities

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.runner.decoding import json_limits
+from projectionist.core import json_limits
 from projectionist.runner.decoding.delivery import Reason, Refused
 from projectionist.runner.decoding.validation import lacking
 

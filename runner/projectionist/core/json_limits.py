@@ -17,14 +17,19 @@ def fault(data: bytes, most_depth: int) -> str | None:
             data.decode()
         except UnicodeDecodeError as error:
             return f"is not UTF-8 at byte {error.start}"
-    if 0 in data:
-        return "holds a NUL byte"
-    if _BACKSLASH in data and b"\\u" in data and (bad := _bad_escape(data)):
+    if bad := bad_text(data):
         return bad
     opened = data.count(b"{") + (data.count(b"[") if _BRACKET in data else 0)
     if opened > most_depth and _deeper(data, most_depth):
         return f"is nested deeper than {most_depth}"
     return None
+
+
+def bad_text(data: bytes) -> str | None:
+    """Say what of `data` no consumer could read whatever its settings are: text that PostgreSQL refuses."""
+    if 0 in data:
+        return "holds a NUL byte"
+    return _bad_escape(data) if _BACKSLASH in data and b"\\u" in data else None
 
 
 def _bad_escape(data: bytes) -> str | None:
