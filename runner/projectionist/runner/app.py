@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, overload
@@ -58,7 +59,8 @@ class App:
 
             self.providers = with_streams(self.providers, [one.name for one in self.streams if one.events])
         self._settings = settings
-        self._waiter: Waiter | None = None
+        self._waiters: dict[asyncio.AbstractEventLoop, Waiter] = {}
+        """One for each event loop: connections, locks and tasks belong to theirs."""
 
     def definition(self, name: str) -> Definition:
         """Return the consumer registered as `name`, or by its class's name."""
@@ -143,8 +145,8 @@ class App:
         """Return when a consumer has applied what `record` returned, a version of an aggregate, or a publish.
 
         Returns at once where it is parked behind something that failed, and says why; after `timeout_s` with how far
-        it is. It never raises for time: look at the answer's `outcome`. All who wait in a process share one
-        connection and one question every 20 ms.
+        it is. It never raises for time: look at the answer's `outcome`. All who wait in an event loop share
+        one connection and one question every 20 ms.
         """
         name = self._consumer(consumer).name
         waiter = self._shared_waiter()
@@ -165,15 +167,19 @@ class App:
         """Return the row of this key as handlers see it; None where there is none. Nothing that is done to it is kept.
 
         What a `connection` of the caller's sees and may read counts: of asyncpg, also a pool, of SQLAlchemy or psycopg.
-        Without, all who read and wait in a process share one.
+        Without, all who read and wait in an event loop share one.
         """
         fetch: Fetch = self._shared_waiter().row if connection is None else fetch_of(connection)
         return await read_row(cls, key, fetch)
 
     def _shared_waiter(self) -> Waiter:
-        if self._waiter is None:
-            self._waiter = Waiter(self.definitions, self._known_settings())
-        return self._waiter
+        loop = asyncio.get_running_loop()
+        if (waiter := self._waiters.get(loop)) is None:
+            waiter = Waiter(self.definitions, self._known_settings())
+            # Another thread may have a loop of its own, and do this at the same time: the dict is never changed.
+            there = {one: of for one, of in self._waiters.items() if not one.is_closed()}
+            self._waiters = {**there, loop: waiter}
+        return waiter
 
     def _consumer(self, consumer: type | str) -> Definition:
         return self.definition(consumer if isinstance(consumer, str) else consumer.__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -22,6 +23,7 @@ from tests.support.shop import OrderPaid, OrderPlaced, shop
 from projectionist.projections import Projection, on
 from projectionist.projections.errors import BadValue
 from projectionist.runner import App
+from projectionist.runner.wait.outcome import WaitOutcome
 from projectionist.runner.wait.read_row import CannotRead
 
 pytestmark = pytest.mark.asyncio
@@ -92,6 +94,25 @@ async def test_a_row_is_read_as_its_handlers_see_it(live: ConsumerHarness) -> No
         async with pool.acquire() as connection:
             assert await app.read(cls, UUID(int=7), connection=connection) == wanted
             assert await app.read(cls, UUID(int=8), connection=connection) is None
+
+
+async def test_each_event_loop_of_a_program_reads_and_waits_on_its_own(live: ConsumerHarness) -> None:
+    """`asyncio.run` of a program that blocks, or the loop of a test: what one has opened is of no use to another."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    app = App(projections=[s.Orders], settings=live.settings)
+    await live.publish(OrderPlaced("ann", 7), "o1", 1)
+    await live.settle(s.Orders)
+    wanted = await app.read(s.Orders, "o1")
+    assert wanted is not None
+
+    async def story() -> None:
+        assert await app.read(s.Orders, "o1") == wanted
+        assert (await app.wait_for(s.Orders, "order/o1", 1)).outcome == WaitOutcome.APPLIED
+
+    for _ in range(2):
+        await asyncio.gather(*(asyncio.to_thread(asyncio.run, story()) for _ in range(2)), story())
+    assert len(app._waiters) <= 3  # those of loops that have ended go with the next
 
 
 async def test_a_read_that_cannot_be_answered_says_what_to_do(live: ConsumerHarness) -> None:

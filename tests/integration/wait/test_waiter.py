@@ -139,10 +139,9 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(live: Co
         opened.add(await live.value(SESSIONS.replace("count(*)", "max(pid)")))
         assert await live.value(SESSIONS) == 1
     assert len(opened) == 1
-    assert app._waiter is not None
-    app._waiter._linger_s = (
-        0.01  # until here none was closed for want of callers, however slow the machine is
-    )
+    app._waiters[
+        asyncio.get_running_loop()
+    ]._linger_s = 0.01  # until here none was closed for want of callers, however slow the machine is
     await app.wait_for(s.Orders, ack=ack(live, other))
     await live.value_of(SESSIONS, 0)
 
