@@ -103,6 +103,29 @@ async def test_indexes_of_every_kind_are_made_and_a_rebuild_makes_them_too(rebui
     assert await made(harness, 2) == []
 
 
+async def test_an_index_uses_a_function_that_lies_where_the_roles_own_sessions_look(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    await harness.pool.execute(
+        "create function public.folded(text) returns text language sql immutable as 'select pg_catalog.lower($1)'"
+    )
+    folded = Index("(folded(email))", name="folded")
+    bare, s = accounts(harness.stream, (), {}), accounts(harness.stream, (folded,), {"visits": (folded,)})
+    await harness.migrate(s.Accounts, bare.Visits)
+    await harness.migrate(s.Visits)
+    await harness.publish(OrderPlaced("Ann", 1), "o1", 1)
+    await harness.settle(s.Accounts, s.Visits)
+    wanted = [
+        f"CREATE INDEX {table}_folded ON {table} USING btree (folded(email))"
+        for table in ("accounts", "visits")
+    ]
+    assert await made(harness, 1) == wanted
+    for cls in (s.Accounts, s.Visits):
+        await rebuilds.rebuild(cls)
+    assert await made(harness, 2) == wanted
+
+
 async def test_an_index_whose_condition_changed_is_made_anew(live: ConsumerHarness) -> None:
     await live.migrate(accounts(live.stream, (Index("visits", where="visits > 1"),)).Accounts)
     changed = accounts(live.stream, (Index("visits", where="visits > 2"),)).Accounts

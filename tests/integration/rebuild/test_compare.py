@@ -70,6 +70,48 @@ async def test_a_sql_projection_with_columns_of_any_type_is_rebuilt(
     assert (rebuilt.events, rebuilt.rows) == (3, 3)
 
 
+OF_AN_EXTENSION = """
+create type public.isbn;
+create function isbn_in(cstring) returns isbn language internal immutable strict as 'int8in';
+create function isbn_out(isbn) returns cstring language internal immutable strict as 'int8out';
+create type public.isbn (input = isbn_in, output = isbn_out, like = int8);
+create function isbn_lt(isbn, isbn) returns boolean language internal immutable strict as 'int8lt';
+create function isbn_eq(isbn, isbn) returns boolean language internal immutable strict as 'int8eq';
+create function isbn_gt(isbn, isbn) returns boolean language internal immutable strict as 'int8gt';
+create function isbn_cmp(isbn, isbn) returns int language internal immutable strict as 'btint8cmp';
+create operator < (leftarg = isbn, rightarg = isbn, function = isbn_lt, commutator = >);
+create operator = (leftarg = isbn, rightarg = isbn, function = isbn_eq, commutator = =, merges);
+create operator > (leftarg = isbn, rightarg = isbn, function = isbn_gt, commutator = <);
+create operator class isbn_ops default for type isbn using btree as
+    operator 1 <, operator 3 =, operator 5 >, function 1 isbn_cmp(isbn, isbn);
+"""
+"""A type as `isn`, `ltree` and `citext` bring them: its operators lie in `public`, and compare by its own rules."""
+
+
+async def test_a_key_of_an_extensions_type_is_compared_by_the_types_own_operator(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness = rebuilds.harness
+    await harness.pool.execute(OF_AN_EXTENSION)
+
+    class Books(
+        SqlProjection, stream=harness.stream.name, subjects=harness.stream.subject("order", "{aggregate}")
+    ):
+        tables = {"books": "number isbn primary key, n bigint not null"}
+
+        @on(OrderPlaced)
+        async def placed(self, tx: Tx, event: OrderPlaced) -> None:
+            await tx.execute("insert into {books} values ($1::text::isbn, $2)", event.customer, event.cents)
+
+    await harness.migrate(Books)
+    for n in range(2):
+        await harness.publish(OrderPlaced(f"{n}", n), f"o{n}", 1)
+    await harness.settle(Books)
+    await harness.pool.execute("update projectionist.books__g1 set n = 9 where n = 1")
+    with pytest.raises(Differs, match=r"books 1: n '9' -> '1'"):
+        await rebuilds.rebuild(Books)
+
+
 @pytest.mark.parametrize(
     ("body", "keys"),
     [

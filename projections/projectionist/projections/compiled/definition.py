@@ -83,6 +83,11 @@ class Definition:
         return tuple(Table(name, indexes=self.indexes.get(name, ())) for name in self.tables)
 
     @property
+    def has_own_ddl(self) -> bool:
+        """Return whether its tables or indexes are made by SQL of the user's."""
+        return bool(self.tables) or any(index.has_sql for table in self.owned for index in table.indexes)
+
+    @property
     def known(self) -> frozenset[str]:
         """Return the event types that a handler declares; all others are ignored."""
         return frozenset(self.handlers)

@@ -43,6 +43,11 @@ class Index:
         return tuple(column for column in self.columns if not column.startswith("("))
 
     @property
+    def has_sql(self) -> bool:
+        """Return whether it holds SQL of the user's, where names may stand without a schema."""
+        return bool(self.where) or len(self.plain) < len(self.columns)
+
+    @property
     def declared(self) -> str:
         """Return what `create index` says of it but its name: two that are equal here are the same index."""
         listed = ", ".join(

@@ -31,6 +31,17 @@ async def default_names(connection: Connection, path: str | None = None) -> Asyn
     `path`: what `default_search_path` has said before.
     """
     usual = await default_search_path(connection) if path is None else path
-    await connection.fetchval(_SQL["set_local_search_path"], usual)
+    await connection.fetchval(_SQL["set_search_path"], usual, True)
     yield
-    await connection.fetchval(_SQL["set_local_search_path"], SEARCH_PATH)
+    await connection.fetchval(_SQL["set_search_path"], SEARCH_PATH, True)
+
+
+@asynccontextmanager
+async def default_names_of_session(connection: Connection) -> AsyncIterator[None]:
+    """Do the same for statements that run in no transaction."""
+    await connection.fetchval(_SQL["set_search_path"], await default_search_path(connection), False)
+    try:
+        yield
+    finally:
+        if not connection.is_closed():
+            await connection.fetchval(_SQL["set_search_path"], SEARCH_PATH, False)

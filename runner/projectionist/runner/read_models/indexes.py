@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from projectionist.core.identifiers import quoted
+from projectionist.core.postgres.search_path import default_names_of_session
 from projectionist.core.testpoints import announce
 from projectionist.projections.tables import ddl
 from projectionist.runner.database.queries import RebuildError
@@ -50,9 +51,10 @@ async def build(queries: Queries, d: Definition, generation: int, statements: Se
     await queries.connection.execute("set lock_timeout = 0; set statement_timeout = 0")
     try:
         with refusals(d):
-            for text in statements:
-                await queries.connection.execute(text)
-                announce("migrate.indexing")
+            async with default_names_of_session(queries.connection):
+                for text in statements:
+                    await queries.connection.execute(text)
+                    announce("migrate.indexing")
     except IndexRefused:
         async for _, _, there in _declared(queries, d, generation):
             if there is not None and not there["valid"]:

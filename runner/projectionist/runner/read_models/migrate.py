@@ -146,8 +146,7 @@ class ReadModels:
         # No batch goes on while this waits for a reader of the table.
         await self._connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
         around = [] if change.what == "create" else await self._around(d, number)
-        # The bodies of a SqlProjection's tables are the user's.
-        async with default_names(self._connection) if d.tables else nullcontext():
+        async with default_names(self._connection) if d.has_own_ddl else nullcontext():
             for statement in change.statements:
                 await self._connection.execute(statement)
         if change.what == "create":

@@ -112,7 +112,7 @@ async def prepare(queries: Queries, build: Build, shadow: Shadow, floor: int, ro
 async def _create(queries: Queries, build: Build, shadow: Shadow) -> None:
     await rehearse(queries.connection, shadow.definition, queries.schema)
     try:
-        async with default_names(queries.connection) if shadow.definition.tables else nullcontext():
+        async with default_names(queries.connection) if shadow.definition.has_own_ddl else nullcontext():
             for statement in shadow.create():
                 await queries.connection.execute(statement)
     except asyncpg.DuplicateTableError as error:

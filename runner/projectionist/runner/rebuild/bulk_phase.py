@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from projectionist.core.postgres.search_path import default_names
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.decisions import Decisions
@@ -88,14 +90,19 @@ class BulkPhase:
         async with queries.connection.transaction():
             await queries.hold(build)
             with refusals(self._definition):
-                for statement in self._shadow.index():
-                    await queries.connection.execute(statement)
+                await self._make_indexes()
             await queries.run("mark_all_moved_dirty", build.consumer, build.positions, self._consumer.start)
             # Now, and not in the swap, where batches wait.
             await queries.run("delete_excluded_sequences", build.number)
             await queries.run("start_catch_up_phase", build.number)
             announce("rebuild.indexed")
         announce("rebuild.bulk_done")
+
+    async def _make_indexes(self) -> None:
+        connection = self._queries.connection
+        async with default_names(connection) if self._definition.has_own_ddl else nullcontext():
+            for statement in self._shadow.index():
+                await connection.execute(statement)
 
     async def _begun(self, decisions: Decisions) -> Bulk:
         judge = await self._judge(decisions)

@@ -49,6 +49,8 @@ class TablePair(msgspec.Struct, frozen=True):
     """The columns that both have in one type."""
     key: tuple[str, ...]
     """Of the primary key, where both have the same."""
+    equals: tuple[str, ...]
+    """The operator of each of them: of a type that an extension brings it lies in the extension's schema."""
     left_out: tuple[str, ...]
     """What cannot be compared."""
 
@@ -61,11 +63,12 @@ class TablePair(msgspec.Struct, frozen=True):
         """Return rows that differ, by key; `chosen` ones alone, whose keys are its arguments, a column each."""
         sides = (self._chosen(self.live), self._chosen(self.built)) if chosen else (self.live, self.built)
         keys = [quoted(name) for name in self.key]
+        on = " and ".join(f"l.{k} {equal} b.{k}" for k, equal in zip(keys, self.equals, strict=True))
         live, built = (self._values(side) for side in "lb")
         return (
             f"select array[{', '.join(f'coalesce(l.{k}, b.{k})::text' for k in keys)}] as key,\n"
             f"    {self._shown('l')} as live, {self._shown('b')} as built\n"
-            f"from {sides[0]} l full join {sides[1]} b on {' and '.join(f'l.{k} = b.{k}' for k in keys)}\n"
+            f"from {sides[0]} l full join {sides[1]} b on {on}\n"
             f"where row({live}) is distinct from row({built})"
         )
 
@@ -119,7 +122,8 @@ class TablePair(msgspec.Struct, frozen=True):
         arguments = ", ".join(f"${at}::text[]" for at, _ in enumerate(self.key, 1))
         wanted = ", ".join(f"k{at}" for at, _ in enumerate(self.key))
         cast = ", ".join(f"k{at}::{self.types[name]} as k{at}" for at, name in enumerate(self.key))
-        on = " and ".join(f"t.{quoted(name)} = w.k{at}" for at, name in enumerate(self.key))
+        pairs = enumerate(zip(self.key, self.equals, strict=True))
+        on = " and ".join(f"t.{quoted(name)} {equal} w.k{at}" for at, (name, equal) in pairs)
         return (
             f"(select t.* from (select distinct {cast} from unnest({arguments}) as u ({wanted})) w\n"
             f"    join {side} t on {on})"
@@ -133,7 +137,8 @@ async def sides_of(queries: Queries, table: Table, generations: tuple[int, int],
         for generation in generations
     ]
     before, after = (physical(table, queries.schema, generation) for generation in generations)
-    keys = [[row["name"] for row in await queries.rows("select_primary_key", one)] for one in (before, after)]
+    found = [await queries.rows("select_primary_key", one) for one in (before, after)]
+    keys = [[row["name"] for row in rows] for rows in found]
     types = {column: sql_type for column, sql_type in built.items() if live.get(column) == sql_type}
     left_out = sorted((live.keys() | built.keys()) - types.keys())
     if not live:
@@ -147,5 +152,6 @@ async def sides_of(queries: Queries, table: Table, generations: tuple[int, int],
         typed=typed,
         types=types,
         key=tuple(keys[1]),
+        equals=tuple(row["equals"] for row in found[1]),
         left_out=tuple(left_out),
     )

@@ -1,2 +1,0 @@
--- Looks for names in these schemas until the transaction, or the savepoint, is over.
-select pg_catalog.set_config('search_path', $1, true)
