@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import asyncpg
 import pytest
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
@@ -183,6 +184,34 @@ async def test_an_index_whose_making_was_killed_is_made_by_the_next_migrate(live
 
     await live.migrate(s.Accounts)
     assert await made(live, 1) == [WANTED[2]]
+
+
+async def test_an_index_whose_making_ends_in_another_way_leaves_nothing_either(live: ConsumerHarness) -> None:
+    await live.pool.execute(
+        "create function public.strict(text) returns text language plpgsql immutable as "
+        "'begin raise exception ''not this one''; end'"
+    )
+    bare, s = accounts(live.stream, ()), accounts(live.stream, (EMAIL,))
+    raising = accounts(live.stream, (Index("(strict(email))", name="strict", unique=True),))
+    await live.migrate(bare.Accounts)
+    await live.publish(OrderPlaced("ann", 1), "o0", 1)
+    await live.settle(bare.Accounts)
+    with pytest.raises(IndexRefused, match="not this one"):
+        await live.migrate(raising.Accounts)
+    assert await live.value("select count(*) from pg_index where not indisvalid") == 0
+
+    async with live.pool.acquire() as writer:
+        await writer.execute("begin; insert into projectionist.accounts__g1 values ('x')")
+        migrating = asyncio.create_task(live.migrate(s.Accounts))
+        await live.blocked()
+        await live.pool.execute(
+            "select pg_cancel_backend(pid) from pg_stat_activity where query like 'create unique index%'"
+        )
+        await live.value_of("select count(*) from pg_stat_activity where query like 'drop index%'", 1)
+        await writer.execute("rollback")
+        with pytest.raises(asyncpg.QueryCanceledError):
+            await migrating
+    assert await live.value("select count(*) from pg_index where not indisvalid") == 0
 
 
 async def test_an_event_that_a_unique_index_refuses_is_parked_alone(rebuilds: RebuildHarness) -> None:

@@ -44,9 +44,8 @@ async def missing(queries: Queries, d: Definition, generation: int) -> tuple[str
 
 
 async def build(queries: Queries, d: Definition, generation: int, statements: Sequence[str]) -> None:
-    """Run what `missing` returned. Raises IndexRefused, after what was begun has been dropped.
-
-    A unique index that is not finished refuses rows all the same.
+    """Run what `missing` returned. Raises IndexRefused, or what else PostgreSQL says, after what was begun has been
+    dropped: a unique index that is not finished refuses rows all the same.
     """
     await queries.connection.execute("set lock_timeout = 0; set statement_timeout = 0")
     try:
@@ -55,13 +54,16 @@ async def build(queries: Queries, d: Definition, generation: int, statements: Se
                 for text in statements:
                     await queries.connection.execute(text)
                     announce("migrate.indexing")
-    except IndexRefused:
+    except (IndexRefused, asyncpg.PostgresError):
+        if queries.connection.is_closed():
+            raise
         async for _, _, there in _declared(queries, d, generation):
             if there is not None and not there["valid"]:
                 await queries.connection.execute(_drop(queries, there))
         raise
     finally:
-        await queries.connection.execute("reset lock_timeout; reset statement_timeout")
+        if not queries.connection.is_closed():
+            await queries.connection.execute("reset lock_timeout; reset statement_timeout")
 
 
 @contextmanager
@@ -80,6 +82,7 @@ def refusals(d: Definition) -> Iterator[None]:
         asyncpg.FeatureNotSupportedError,
         asyncpg.DataError,
         asyncpg.ProgramLimitExceededError,
+        asyncpg.PLPGSQLError,
     ) as error:
         raise IndexRefused(
             f"PostgreSQL refuses an index of {d.name!r}: {error}",
