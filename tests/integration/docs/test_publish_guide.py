@@ -28,8 +28,8 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture
-def page(live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+@pytest_asyncio.fixture
+async def page(live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the page's code defines, its app on the servers of this test."""
     names: dict[str, Any] = {"__name__": "publish_guide"}
     for block in blocks("python"):
