@@ -110,6 +110,13 @@ async def test_a_request_that_comes_twice_under_its_id_is_one_event(
     assert ids(await cart.told()) == ["request-1", "request-1:2", "request-2"]
 
 
+async def test_of_a_call_with_an_event_that_is_too_large_nothing_is_stored(cart: RecordingApp) -> None:
+    async with cart.app.publisher() as publisher:
+        with pytest.raises(PublishError, match="the broker takes no event of"):
+            await publisher.record("cart/1", CartPaid(1), CartOpened("x" * 2_000_000), expected_version=0)
+    assert await cart.told() == []
+
+
 async def test_the_id_of_another_aggregates_event_is_refused(cart: RecordingApp) -> None:
     async with cart.app.publisher() as publisher:
         await publisher.record("cart/1", CartPaid(2), expected_version=0, id="request-1")

@@ -16,6 +16,7 @@ import msgspec
 from nats.aio.client import NO_RESPONDERS_STATUS, Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.errors import MaxPayloadError
 from nats.js.api import Header
 
 from projectionist.core.nats import fast_client
@@ -69,7 +70,12 @@ class Acks:
     async def publish(
         self, subject: str, body: bytes, headers: dict[str, str], timeout_s: float
     ) -> PublishAck | None:
-        """Publish and wait for the ack; None if it has not come within `timeout_s`."""
+        """Publish and wait for the ack; None if it has not come within `timeout_s`.
+
+        Raises MaxPayloadError for what the server does not take: it would close the connection over it.
+        """
+        if wire_size(headers, body) > self._client.max_payload:
+            raise MaxPayloadError
         number, future, timer = self._expected(timeout_s, lambda ack: ack)
         try:
             await self._client.publish(subject, body, reply=f"{self._inbox}.{number}", headers=headers)
@@ -119,6 +125,12 @@ class Acks:
 
     async def _settle(self, message: Msg) -> None:
         self._answered(message.subject.rpartition(".")[2], _read(message))
+
+
+def wire_size(headers: Mapping[str, str], body: bytes) -> int:
+    """Return what a server holds against its `max_payload`: the headers count too, which no client looks at."""
+    lines = sum(len(name.encode()) + len(value.encode()) + len(": \r\n") for name, value in headers.items())
+    return len("NATS/1.0\r\n\r\n") + lines + len(body)
 
 
 def _read(message: Msg) -> PublishAck:

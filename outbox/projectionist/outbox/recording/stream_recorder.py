@@ -18,6 +18,7 @@ from projectionist.core import cloudevents
 from projectionist.core.nats import connections
 from projectionist.core.retry_policy import wait
 from projectionist.outbox.publishing.draft import Draft, PublishError
+from projectionist.outbox.publishing.publish_acks import wire_size
 from projectionist.outbox.publishing.publisher import RETRY, NotPublished, Publisher, WrongSequence
 from projectionist.outbox.publishing.stored_subject import stored_as
 from projectionist.outbox.recording.call import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Nats
     from projectionist.outbox.recording.recorded import Recorded
 
+MOST_SEQUENCE = 2**64 - 1
 LOOK_BACK = 256
 """So many messages of the subject are read, one by one, to find what an earlier call has recorded."""
 
@@ -86,6 +88,7 @@ class StreamRecorder:
             correlation=correlation,
         )
         drafts = [_named(call, draft) for draft in call.drafts()]
+        self._check_sizes(drafts)
         publisher = await self._publisher(call.stream)
         subject = await self._stored_subject(call.stream, drafts[0].subject)
         before = -1
@@ -97,6 +100,13 @@ class StreamRecorder:
                 if sequence == before:
                     raise  # nobody came between: the server counts this subject in another way
                 before = sequence
+
+    def _check_sizes(self, drafts: list[Draft]) -> None:
+        """Refuse a call of which the server would take some events and not all."""
+        for draft in drafts:
+            headers = draft.headers | {cloudevents.EXPECTED_SEQUENCE: f"{MOST_SEQUENCE}"}
+            if wire_size(headers, draft.data) > self._client.max_payload:
+                raise PublishError(f"{draft.subject}: the broker takes no event of {len(draft.data)} bytes")
 
     async def _append(
         self,
