@@ -106,5 +106,6 @@ def make_api(app: App, postgres_url: str, *, run: bool = True) -> FastAPI:
 def main() -> FastAPI:
     """Return the service as it is deployed."""
     url = settings().postgres.url
-    assert url is not None, "settings() finds one or raises"
+    if url is None:
+        raise SystemExit("postgres.url is not set: set it, or start servers by `projectionist dev up`")
     return make_api(app, url.reveal())

@@ -49,8 +49,3 @@ def test_a_customer_orders_and_pays(projectionist: Live) -> None:
         assert client.post("/orders/o-1/payment?version=1").json() == {"version": 2, "shown": True}
         assert client.get("/orders/o-1").json()["status"] == "paid"
         assert client.get("/orders/none").status_code == 404
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
