@@ -12,6 +12,7 @@ from projectionist.core import clock
 from projectionist.core.aggregates import parted
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.outbox.publishing.draft import Draft, Producer
+from projectionist.outbox.recording.call import refuse_untyped
 from projectionist.projections.event import Event
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class EventPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 def drafted(event: Event | OldEvent, at: EventPlace, subject: str) -> Draft:
     """Draft an event under the id `type/id:version`. Raises PublishError for one that no consumer could read."""
+    if not isinstance(event, OldEvent):
+        refuse_untyped(event)
     body, kind, schema = (
         (dict(event.body), event.type, event.schema) if isinstance(event, OldEvent) else (event, None, None)
     )

@@ -153,9 +153,9 @@ async def test_an_aggregate_is_told_with_its_newest_events_and_what_is_no_longer
     assert one["removed"] == 2
     text = await cli.done("journey", "--aggregate", "order/o1")
     assert "2 of its versions are no longer in the inbox: retention has removed them" in text
-    assert "no consumer has seen aggregate 'order/none'" in await cli.refused(
-        "journey", "--aggregate", "order/none"
-    )
+    unseen = await cli.refused("journey", "--aggregate", "order/none")
+    assert "no consumer has seen aggregate 'order/none'. It is written" in unseen
+    assert "`projectionist journey --aggregate order/o1` shows" in await cli.refused("journey", "order/o1")
 
 
 async def test_what_retention_has_removed_is_said_where_anything_is_left(

@@ -76,8 +76,9 @@ def test_parked_events_are_told_by_cause_and_stored_ones_not_at_all(caplog: pyte
     ]
     assert [text for text, _ in said(caplog, writes)] == [
         "Orders: 2 events parked (gap), the first: e0, e2",
-        "Orders: 1 events parked (failed), the first: e1",
+        "Orders: 1 events parked (failed), the first: e1. `projectionist parked list` says why",
     ]
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 
 
 def test_incidents_and_silent_intents_are_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -170,4 +170,6 @@ def test_what_cannot_be_tested_so_says_what_to_do() -> None:
     wrong: int = "many"  # type: ignore[assignment]
     with pytest.raises(ProjectionistError, match="no consumer could read this LineTaken"):
         given(Lines).when("line/l-1", LineTaken(wrong))
+    with pytest.raises(ProjectionistError, match=r"LineTaken'> is no event with a type\. Give an instance"):
+        given(Lines).when("line/l-1", LineTaken)  # type: ignore[arg-type]
     assert "line.priced" in given(Lines).when("line/l-1", OldEvent("line.priced", {}, schema=3)).failed[0]

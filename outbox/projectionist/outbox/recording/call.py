@@ -96,6 +96,15 @@ class RecordCall(msgspec.Struct, frozen=True):
         )
 
 
+def refuse_untyped(event: object) -> None:
+    """Raise PublishError for what is no event, such as the class in place of an instance of it."""
+    if not getattr(type(event), "__event_type__", None):
+        raise PublishError(
+            f"{event!r:.80} is no event with a type",
+            remedy='Give an instance of a class like OrderPaid(Event, type="order.paid")',
+        )
+
+
 def prepare_call(
     stream_of: StreamOf,
     aggregate: str,
@@ -109,11 +118,7 @@ def prepare_call(
     if not events:
         raise PublishError("there is no event to record", remedy='Write record("order/7", OrderPaid(), …)')
     for event in events:
-        if not getattr(type(event), "__event_type__", None):
-            raise PublishError(
-                f"{event!r:.80} is no event with a type",
-                remedy='Give an instance of a class like OrderPaid(Event, type="order.paid")',
-            )
+        refuse_untyped(event)
     try:
         parted(aggregate)
     except AggregateError as error:

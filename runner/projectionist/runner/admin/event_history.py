@@ -137,9 +137,14 @@ class Journeys:
         if not found:
             raise NotThere(
                 f"no consumer knows event {event!r}",
-                remedy=f"It has not been read, or retention has removed all that was known of it{self._left()}",
+                remedy=f"{await self._hint(event)}{self._left()}",
             )
         return found
+
+    async def _hint(self, event: str) -> str:
+        if await self._connection.fetch(self._sql["select_aggregate_positions"], event, None):
+            return f"`projectionist journey --aggregate {event}` shows the aggregate of this name"
+        return "It has not been read, or retention has removed all that was known of it"
 
     def _left(self) -> str:
         return "".join(f"; {note}" for note in self.notes)
@@ -168,7 +173,8 @@ class Journeys:
         rows = await self._connection.fetch(self._sql["select_aggregate_positions"], aggregate, consumer)
         if not rows:
             raise NotThere(
-                f"no consumer has seen aggregate {aggregate!r}", remedy="Write it as type/id, like order/7"
+                f"no consumer has seen aggregate {aggregate!r}",
+                remedy="It is written type/id, like order/7, in the letters in which it was recorded",
             )
         await self._search(aggregate)
         return [await self._status(row, aggregate, limit) for row in rows]

@@ -59,7 +59,10 @@ def tell_unnamed(consumer: str, deliveries: Sequence[Delivery]) -> None:
 def _log_parked(consumer: str, writes: BatchWrites) -> None:
     for cause in dict.fromkeys(parked.cause for parked in writes.parked):
         alike = [parked.delivery for parked in writes.parked if parked.cause is cause]
-        if cause != "stored":
+        if cause == "failed":  # somebody has to act, and a host without log settings shows warnings alone
+            hint = ". `projectionist parked list` says why"
+            _few(consumer, "parked_failed", "%s: %d events parked (failed)", alike, hint, logging.WARNING)
+        elif cause != "stored":
             _few(consumer, f"parked_{cause}", f"%s: %d events parked ({cause})", alike)
 
 
@@ -72,7 +75,14 @@ def _log_quarantined(consumer: str, quarantined: Sequence[Quarantined]) -> None:
     log.warning(text, consumer, len(quarantined), reasons, quarantined[0].seq, extra=about)
 
 
-def _few(consumer: str, kind: str, text: str, deliveries: Sequence[Delivery]) -> None:
+def _few(
+    consumer: str,
+    kind: str,
+    text: str,
+    deliveries: Sequence[Delivery],
+    hint: str = "",
+    level: int = logging.INFO,
+) -> None:
     first = [one.id for one in deliveries[:FIRST]]
     about = facts(
         consumer=consumer,
@@ -81,7 +91,7 @@ def _few(consumer: str, kind: str, text: str, deliveries: Sequence[Delivery]) ->
         traceparent=deliveries[0].traceparent,
         kind=kind,
     )
-    log.info(f"{text}, the first: %s", consumer, len(deliveries), ", ".join(first), extra=about)
+    log.log(level, f"{text}, the first: %s{hint}", consumer, len(deliveries), ", ".join(first), extra=about)
     if log.isEnabledFor(logging.DEBUG):
         for one in deliveries:
             about = facts(
