@@ -265,7 +265,9 @@ async def test_a_process_that_waits_for_its_stream_says_so_when_asked(live: Cons
     port = free_port()
     async with projectionist("run", APP, env=telling(live, port)) as runner:
         await runner.heard("worker.waiting")
-        why = f"Orders: waiting for stream {live.stream.name}, which does not exist yet"
+        why = (
+            f"Orders: waiting for stream {live.stream.name}, which does not exist yet. `projectionist migrate"
+        )
         await becomes(port, "/ready", 503, why)
         assert (await get(port, "/live")).status == 200
         await live.nats.jetstream().add_stream(name=live.stream.name, subjects=[live.stream.subjects])

@@ -125,7 +125,8 @@ class ConsumerWorker:
             case StreamMissing():
                 self._early = True
                 self.waits = error
-                await self._wait(f"waiting for stream {self.definition.stream}, which does not exist yet")
+                where = f"waiting for stream {self.definition.stream}, which does not exist yet"
+                await self._wait(f"{where}. `projectionist migrate --streams` makes what the app declares")
             case Paused() | Tripped():
                 await self._wait(str(error))
             case BrokerError() | Halted() | BarrierTimeout() | DatabaseCopied() | DurableNotOurs():
