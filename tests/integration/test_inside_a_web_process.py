@@ -179,7 +179,10 @@ async def test_a_host_whose_every_consumer_newer_code_has_goes_on_with_its_own_w
         await live.settled(s.Orders)
     async with live.running(newer):
         await live.settled(newer)
+    before = asyncio.all_tasks()
     async with App(projections=[s.Orders], settings=live.settings).running() as running:
-        await eventually(lambda: _true(bool(running.superseded)))
-        assert running.ready
+        await asyncio.wait(asyncio.all_tasks() - before)  # nothing works any more
+        assert running.superseded
+        assert running.ready, running.why
     assert "newer code" in running.superseded[0]
+    assert running.why == ["it has ended"]

@@ -71,7 +71,8 @@ class _Block:
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         error = None if work.cancelled() else work.exception()
-        self._running.end(error)
+        if error is not None or work.cancelled():
+            self._running.end(error)  # else newer code has taken over all of it, which hinders nobody
         if self._inside and error is not None:
             self._interrupted = self._host.cancel()
 
@@ -79,6 +80,8 @@ class _Block:
         """Return when what had begun is settled; raises what has ended it."""
         self._inside = False
         stopped = await self._stopped()
+        if not self._running.ended:
+            self._running.end(None)
         if self._interrupted and self._host.uncancel() > self._cancels:
             stopped = True  # somebody else has cancelled the host too
         if stopped:
