@@ -17,12 +17,12 @@ from projectionist.ops import main
 pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(300)]
 
 APP = """
-from projectionist.outbox.providers import {provider}
-from projectionist.runner import App
+from projectionist.api import App, {provider}
 
+from orders.events import orders
 from orders.projections import OrderSummary
 
-app = App(projections=[OrderSummary], providers={{"told": {provider}}})
+app = App(projections=[OrderSummary], streams=[orders], providers={{"told": {provider}}})
 """
 NAMED = "OrderSummary"
 WHY = ("--reason", "to see")

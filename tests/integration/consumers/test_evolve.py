@@ -180,7 +180,7 @@ async def test_a_field_that_documents_lose_needs_a_rebuild_and_one_that_they_gai
         (longer,) = await models.plan([definition(lined(live.stream, Longer))])
     assert renamed.rebuild == ("in the documents of column 'lines': lines[].quantity is gone",)
     assert longer.rebuild == ()
-    with pytest.raises(NotRegistered, match="migrate --plan"):
+    with pytest.raises(NotRegistered, match="any other change takes `projectionist rebuild Lined`"):
         await live.settle(lined(live.stream, Renamed))
 
     await live.migrate(lined(live.stream, Longer))

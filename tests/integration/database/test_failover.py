@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import asyncpg
 import pytest
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import gateway
 from tests.support.load import Load, tuned
-from tests.support.servers import SCHEMA
 from tests.support.shop import shop
 from tests.support.standby import standby
 from tests.support.waiting import listening
-
-from projectionist.core.postgres import connections
-from projectionist.core.settings.secret import Url
-from projectionist.core.settings.settings import Postgres
 
 pytestmark = pytest.mark.asyncio
 
@@ -46,9 +42,7 @@ async def test_a_standby_that_is_promoted_goes_on_and_reads_again_what_it_lacks(
                     await heard.wait("postgres.use.ill")
                     await other.promote()
                     await heard.wait("postgres.use.well")
-                    live.pool = await connections.pool(
-                        Postgres(url=Url(there), schema=SCHEMA), application_name="harness", most=4
-                    )
+                    live.pool = await asyncpg.create_pool(there, min_size=0, max_size=4)
                     live.tampered = True  # the old primary, which nobody asks any more, is not sound
                     await live.settled(s.Orders, s.Spend)
         await load.check()
@@ -74,10 +68,8 @@ async def test_the_old_primary_halts_once_its_standby_was_promoted_and_reads(liv
                     await heard.wait("owner.durable_taken", 2)
                     await load.more(20)
                     await live.value_of("select count(*) from orders", 5)
-                    live.pool, before = (
-                        await connections.pool(live.settings.postgres, application_name="harness", most=4),
-                        live.pool,
-                    )
+                    there = other.url(live.database)
+                    live.pool, before = await asyncpg.create_pool(there, min_size=0, max_size=4), live.pool
                     live.tampered = True  # the old primary, of which nothing is expected any more
                     await live.settled(s.Orders, s.Spend)
         await load.check()
