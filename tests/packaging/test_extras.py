@@ -45,7 +45,7 @@ async def project(installed: Installed, folder: Path, provider: str, settings: s
     file = folder / "projectionist.toml"
     file.write_text(f"{file.read_text()}\n[providers.told]\n{settings}\n")
     if env:
-        await installed.call("migrate", cwd=folder, **env)
+        await installed.call("migrate", "--streams", cwd=folder, **env)
 
 
 async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_path: Path) -> None:
@@ -59,13 +59,13 @@ async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_
         said = await installed.call(*words, cwd=shop, code=code)
         return said.out + said.err
 
-    await project(installed, shop, "NatsPublish", 'stream = "ORDERS"\nsubject = "orders.told.{aggregate}"')
+    await project(installed, shop, "NatsPublish", 'stream = "ORDERS"\nsubject = "orders.order.{aggregate}"')
     assert "complete" in await call("completion", "bash")
     # Files of NATS log in, and traces need an exporter alone, without an extra of their own.
     await installed.call("-c", "import nkeys, opentelemetry.sdk.trace", cwd=shop)
     await call("dev", "up")
     try:
-        await call("migrate")
+        await call("migrate", "--streams")
         order = (await installed.call("-m", "orders.publish", "ann", cwd=shop)).out.split()[0]
         async with installed.serving(free_port(), "run", cwd=shop):
             await call("wait", NAMED, "--seq", "1")
@@ -85,6 +85,8 @@ async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_
         for command in ("parked", "quarantine", "incidents"):
             await call(command, "list")
         await call("audit-stream", NAMED)
+        assert "order.placed" in await call("asyncapi")
+        assert NAMED in await call("models", "--msgspec")
         assert "pause" in await call("audit")
         await call("purge", "--dry-run")
         await call("pause", NAMED, *WHY)
@@ -127,7 +129,7 @@ async def test_with_embedded_alone_what_brings_its_own_servers_does_its_work(
             'url = "http://127.0.0.1:9/x"\nprofile = "ietf-draft"\nmemory_s = 60\nprivate_hosts = ["127.0.0.1"]',
         ),
         ("smtp", "Smtp", 'host = "127.0.0.1"\nport = 9\nsender = "shop@example.com"\ntls = "none"'),
-        ("uvloop", "NatsPublish", 'stream = "ORDERS"\nsubject = "orders.told.{aggregate}"'),
+        ("uvloop", "NatsPublish", 'stream = "ORDERS"\nsubject = "orders.order.{aggregate}"'),
     ],
 )
 async def test_with_one_extra_alone_its_relay_runs(
