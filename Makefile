@@ -7,18 +7,33 @@ DEBIAN := $(VENV)/debian
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test coverage stress soak check fmt alerts snapshot lowest clean
+.PHONY: help venv lock audit sbom demo test coverage stress soak check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 venv: $(STAMP)  ## make .venv with everything the other targets need
 
-$(STAMP): pyproject.toml
+# Everything by version and hash; the project itself is built by what the lock holds, so that nothing else is fetched.
+$(STAMP): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '.[$(EXTRAS)]'; \
-	 else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'; fi
+	@if command -v uv >/dev/null 2>&1; then install="uv pip install --quiet --python $(BIN)/python"; \
+	 else install="$(BIN)/python -m pip install --quiet --disable-pip-version-check"; fi; \
+	 $$install --require-hashes -r requirements.lock && $$install --no-deps --no-build-isolation -e .
 	@touch $@
+
+lock:  ## write requirements.lock anew: the newest of everything within the bounds, for every Python (needs uv from PyPI)
+	@test -x .venv-lock/bin/python || $(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --upgrade \
+	 --no-emit-index-url --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+
+audit: $(STAMP)  ## ask for known vulnerabilities of what requirements.lock holds; says so where the data cannot be had
+	@$(BIN)/python -m supply.audit requirements.lock
+
+sbom: $(STAMP)  ## write dist/sbom.json: what requirements.lock holds, as CycloneDX
+	@mkdir -p dist
+	@$(BIN)/python -m supply.sbom requirements.lock > dist/sbom.json
 
 demo: $(STAMP)  ## the main job on embedded servers: start, migrate, show, stop
 	@$(BIN)/projectionist demo
@@ -44,7 +59,7 @@ soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, te
 	@SOAK_REBUILDS=all $(BIN)/python -m pytest -q tests/integration/rebuild/test_soak.py
 	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/faults tests/integration/*/test_histories.py
 
-check: $(STAMP)  ## ruff, format, mypy strict, import contracts
+check: $(STAMP) audit  ## ruff, format, mypy strict, import contracts, known vulnerabilities
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -66,7 +81,7 @@ lowest:  ## the tests on the lower bounds of every dependency (its own .venv-low
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[$(EXTRAS)]'
-	@.venv-lowest/bin/python -m pytest -q
+	@.venv-lowest/bin/python -m pytest -q -n auto --dist loadfile
 
 clean:  ## remove the virtual environments and caches (never .projectionist)
-	@rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .coverage* dist
+	@rm -rf $(VENV) .venv-lock .venv-lowest .mypy_cache .ruff_cache .pytest_cache .coverage* dist

@@ -1,4 +1,4 @@
-"""`projectionist bench live` as a user calls it."""
+"""`projectionist bench live` as a user calls it; servers of its own are tested as installed, in packaging."""
 
 from __future__ import annotations
 
@@ -50,15 +50,6 @@ async def test_it_prints_ratios_for_programs_and_none_is_out_of_all_bounds(
     assert found["settings"]["servers"] == "given"
     assert {"postgresql", "nats-server", "python", "projectionist"} <= set(found["versions"])
     assert found["machine"]["cores"] > 0
-
-
-async def test_without_urls_it_brings_servers_of_its_own_and_people_get_a_table(tmp_path: Path) -> None:
-    ended = await run_projectionist(*SMALL, "--inbox-rows", "1000", "--sync", "always", cwd=tmp_path)
-    assert ended.code == 0, ended.err
-    assert "2,000 events of 300 bytes over 200 aggregates" in ended.out
-    assert "product on an inbox that is full" in ended.out
-    assert "nats_sync always" in ended.out
-    assert "servers embedded" in ended.out
 
 
 async def test_latencies_at_each_rate_and_sizes_with_their_picture(

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -36,7 +37,8 @@ def project() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="projectionist-dev-"))
     folder.chmod(0o755)
     yield folder
-    run("dev", "reset", "--yes", cwd=folder)
+    user = "tests.support.unprivileged" if folder.stat().st_uid != os.geteuid() else ""
+    answer(run("dev", "reset", "--yes", "--json", cwd=folder, module=user))
     shutil.rmtree(folder)
 
 
@@ -98,25 +100,25 @@ async def read(urls: dict[str, Any]) -> list[str]:
 
 @pytest.mark.asyncio
 async def test_data_outlives_killed_and_stopped_servers(projectionist: Run) -> None:
-    urls = urls_of(projectionist("dev", "up", "--json"))
+    urls = urls_of(projectionist("dev", "up", "--reveal", "--json"))
     await write(urls)
     assert await read(urls) == ["row", "message"]
 
     for server in answer(projectionist("dev", "status", "--json"))["servers"]:
         os.kill(server["pid"], signal.SIGKILL)
-    assert urls_of(projectionist("dev", "up", "--json")) == urls
+    assert urls_of(projectionist("dev", "up", "--reveal", "--json")) == urls
     assert await read(urls) == ["row", "message"]
 
     assert projectionist("dev", "down").returncode == 0
     status = projectionist("dev", "status", "--json")
     assert status.returncode == 3
     assert [server["pid"] for server in json.loads(status.stdout)["servers"]] == [0, 0]
-    assert urls_of(projectionist("dev", "up", "--json")) == urls
+    assert urls_of(projectionist("dev", "up", "--reveal", "--json")) == urls
     assert await read(urls) == ["row", "message"]
 
 
 def test_up_and_status_are_one_document(projectionist: Run) -> None:
-    up, status = (answer(projectionist("dev", act, "--json")) for act in ("up", "status"))
+    up, status = (answer(projectionist("dev", act, "--reveal", "--json")) for act in ("up", "status"))
     assert up.keys() == status.keys()
     assert up["servers"] == status["servers"]
     assert up["up"] is status["up"] is True
@@ -133,10 +135,10 @@ app = App(streams=[Stream("SHOP", "shop.order.{id}", source="shop-api")])
 @pytest.mark.asyncio
 async def test_servers_come_up_with_the_streams_of_the_app(project: Path) -> None:
     (project / "projectionist.toml").write_text('app = "shop_app:app"\n')
-    first = answer(run("dev", "up", "--json", cwd=project))
+    first = answer(run("dev", "up", "--reveal", "--json", cwd=project))
     assert [note[:20] for note in first["notes"]] == ["no stream was made: "]  # there is no such module yet
     (project / "shop_app.py").write_text(APP)
-    assert answer(run("dev", "up", "--json", cwd=project))["notes"] == ["created stream SHOP"]
+    assert answer(run("dev", "up", "--reveal", "--json", cwd=project))["notes"] == ["created stream SHOP"]
     client = await patient(first["nats_url"])
     found = await client.jetstream().stream_info("SHOP")
     await client.close()
@@ -144,26 +146,39 @@ async def test_servers_come_up_with_the_streams_of_the_app(project: Path) -> Non
 
 
 def test_nats_syncs_each_message(projectionist: Run, project: Path) -> None:
-    answer(projectionist("dev", "up", "--json"))
+    answer(projectionist("dev", "up", "--reveal", "--json"))
     assert "sync_interval: always" in (project / ".projectionist" / "nats.conf").read_text()
 
 
 def test_data_is_deleted_only_when_told_so(projectionist: Run, project: Path) -> None:
-    first = answer(projectionist("dev", "up", "--json"))
+    first = answer(projectionist("dev", "up", "--reveal", "--json"))
     refused = projectionist("dev", "reset")
     assert refused.returncode == 2
     assert "--yes" in refused.stderr
     assert projectionist("dev", "status").returncode == 0
     assert projectionist("dev", "reset", "--yes").returncode == 0
     assert not (project / ".projectionist" / "postgres").exists()
-    assert answer(projectionist("dev", "up", "--json"))["postgres_url"] != first["postgres_url"]
+    assert answer(projectionist("dev", "up", "--reveal", "--json"))["postgres_url"] != first["postgres_url"]
 
 
 def test_a_command_in_a_folder_below_means_the_same_servers(projectionist: Run, project: Path) -> None:
-    urls = urls_of(projectionist("dev", "up", "--json"))
+    urls = urls_of(projectionist("dev", "up", "--reveal", "--json"))
     below = project / "shop"
     below.mkdir()
-    assert urls_of(run("dev", "up", "--json", cwd=below)) == urls
+    user = "tests.support.unprivileged" if project.stat().st_uid != os.geteuid() else ""
+    assert urls_of(run("dev", "up", "--reveal", "--json", cwd=below, module=user)) == urls
+
+
+@as_another
+def test_servers_of_a_user_are_not_followed_by_root(project: Path) -> None:
+    account, user = unprivileged.account(), "tests.support.unprivileged"
+    os.chown(project, account.uid, account.gid)
+    urls = urls_of(run("dev", "up", "--reveal", "--json", cwd=project, module=user))
+    for words in (("dev", "up"), ("dev", "down"), ("status",), ("dev", "reset", "--yes")):
+        refused = run(*words, cwd=project)
+        assert refused.returncode == 1
+        assert f"belongs to {account.name}, and is not followed. Run as {account.name}" in refused.stderr
+    assert urls_of(run("dev", "up", "--reveal", "--json", cwd=project, module=user)) == urls
 
 
 def test_people_get_text(projectionist: Run) -> None:
@@ -174,6 +189,10 @@ def test_people_get_text(projectionist: Run) -> None:
     assert "postgresql://" in up.stdout
     assert "nats://" in up.stdout
     assert "\x1b" not in up.stdout
+    assert "postgresql://***@127.0.0.1:" in up.stdout
+    password = urlsplit(urls_of(projectionist("dev", "up", "--reveal", "--json"))["postgres_url"]).password
+    assert password is not None
+    assert password not in up.stdout + projectionist("dev", "status", "--json").stdout
     status = projectionist("dev", "status").stdout
     assert "up (pid " in status
     assert status in up.stdout
@@ -182,18 +201,18 @@ def test_people_get_text(projectionist: Run) -> None:
 
 @as_another
 def test_servers_of_root_are_not_for_others(project: Path) -> None:
-    urls = urls_of(run("dev", "up", "--json", cwd=project))
+    urls = urls_of(run("dev", "up", "--reveal", "--json", cwd=project))
     for act in ("up", "down", "status"):
         refused = run("dev", act, cwd=project, module="tests.support.unprivileged")
         assert refused.returncode == 1
         assert "belongs to another user. Run as that user" in refused.stderr
-    assert urls_of(run("dev", "up", "--json", cwd=project)) == urls
+    assert urls_of(run("dev", "up", "--reveal", "--json", cwd=project)) == urls
 
 
 @as_root
 def test_a_private_project_of_root_stays_private(project: Path) -> None:
     project.chmod(0o700)
-    urls = answer(run("dev", "up", "--json", cwd=project))
+    urls = answer(run("dev", "up", "--reveal", "--json", cwd=project))
     assert "cannot reach" in urls["notes"][0]
     assert project.stat().st_mode & 0o777 == 0o700
     data = Path(answer(run("dev", "status", "--json", cwd=project))["servers"][0]["data"])

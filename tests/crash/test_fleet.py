@@ -37,6 +37,7 @@ async def test_newer_code_of_one_consumer_ends_that_one_alone_in_older_processes
     ):
         for child in (old, older):
             await child.heard("worker.running", 3)
+        assert len(set(await inspection.rows(live, "runners", "instance"))) == 2
         async with projectionist("run", APP, env=release(live, "second")) as new:
             await new.heard("worker.running", 3)
             for number in range(20):

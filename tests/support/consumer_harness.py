@@ -73,9 +73,9 @@ _NEVER = {
         where i.id is null or e.id is null""",
     "an ack of ours that was taken for another's": """
         select detail from {s}.incidents where kind = 'acked_elsewhere'""",
-    "an intent of an event that was not applied": """
+    "an intent with content of an event that was not applied": """
         select n.* from {s}.intents n left join {s}.inbox i using (consumer, source, id)
-        where n.consumer <> 0 and i.state is distinct from 'applied'""",
+        where n.consumer <> 0 and i.state is distinct from 'applied' and octet_length(n.body) > 0""",
 }
 
 
@@ -314,7 +314,7 @@ class ConsumerHarness:
 
         await eventually(reached)
 
-    async def blocked(self, by: asyncpg.Connection[asyncpg.Record] | None = None) -> None:
+    async def blocked(self, by: db.Connection | None = None) -> None:
         """Wait until somebody waits for a lock in this database, of `by` where others may be waited for too."""
         waiting = "from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
         if by is not None:

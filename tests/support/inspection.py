@@ -15,7 +15,8 @@ P = ParamSpec("P")
 
 FIELDS = {
     "attempts": "intent",
-    "audit": "action object reason who",
+    "audit": "action client number object os_user reason session_role who",
+    "audit_chain": "number place",
     "build_progress": "done",
     "builds": "number",
     "code_fingerprints": "",
@@ -35,7 +36,7 @@ FIELDS = {
     "parked": "aggregate attempts baggage budget cause due edited_hash error error_class hash id ordered version",
     "positions": "aggregate due finding head owner parked version",
     "quarantine": "aggregate attempts data detail due headers id reason seq state subject version",
-    "runners": "leased_until number stopped",
+    "runners": "instance leased_until number stopped",
     "setbacks": "consumer",
     "settled_batches": "",
 }

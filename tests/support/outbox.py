@@ -229,6 +229,13 @@ class Outbox:
             *((await self.row(key))["seq"], seconds),
         )
 
+    async def destinations(self, table: str) -> list[str]:
+        """The providers and destinations that a table knows."""
+        rows = await self.connection.fetch(
+            f"select provider || ' ' || destination from projectionist.{table}"
+        )
+        return sorted(name for (name,) in rows)
+
     @asynccontextmanager
     async def relaying(
         self, *providers: Provider, consumers: tuple[str, ...] = (), **options: float

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import msgspec
 from tests.support.child import Orders
+from tests.support.forked import Forked, can_fork, fork, session_environment
 from tests.support.waiting import HANG_S, Heard, eventually
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ class Ended(msgspec.Struct, frozen=True):
 class Child:
     """A running `projectionist …`."""
 
-    def __init__(self, process: Process, heard: Heard, out: IO[bytes], err: IO[bytes]) -> None:
+    def __init__(self, process: Process | Forked, heard: Heard, out: IO[bytes], err: IO[bytes]) -> None:
         self._process = process
         self._heard = heard
         self._out = out
@@ -126,14 +127,19 @@ async def projectionist(
         stack.callback(os.close, held)
         heard = await _reader(stack, hears)
         orders = Orders(tells, lifeline, dict(kill_at or {}), dict(pause_at or {}))
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.support.child", *arguments),
-            stdin=DEVNULL,
-            stdout=out,
-            stderr=err,
-            pass_fds=(tells, lifeline),
-            cwd=cwd,
-            env=_environment(env or {}, orders),
+        environment = _environment(env or {}, orders)
+        process = (
+            await fork(arguments, (out.fileno(), err.fileno(), tells, lifeline), cwd, environment)
+            if can_fork(environment)
+            else await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.support.child", *arguments),
+                stdin=DEVNULL,
+                stdout=out,
+                stderr=err,
+                pass_fds=(tells, lifeline),
+                cwd=cwd,
+                env=environment,
+            )
         )
         os.close(tells)
         os.close(lifeline)
@@ -171,8 +177,7 @@ async def _reader(stack: AsyncExitStack, descriptor: int) -> Heard:
 
 
 def _environment(env: Mapping[str, str], orders: Orders) -> dict[str, str]:
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "PYTHONPATH": path, **env, Orders.VARIABLE: msgspec.json.encode(orders).decode()}
+    return {**session_environment(), **env, Orders.VARIABLE: msgspec.json.encode(orders).decode()}
 
 
 def _text(file: IO[Any]) -> str:

@@ -12,7 +12,7 @@ class Proxy:
     """Hands bytes on both ways."""
 
     def __init__(self, upstream: str) -> None:
-        self._host, self._port = urlsplit(upstream).hostname, urlsplit(upstream).port
+        self._upstream = urlsplit(upstream)
         self._pumps: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
         self.url = ""
@@ -24,7 +24,7 @@ class Proxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client."""
-        there, back = await asyncio.open_connection(self._host, self._port)
+        there, back = await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
         self._writers += [writer, back]
         for one, other in ((reader, back), (there, writer)):
             pump = asyncio.get_running_loop().create_task(_pump(one, other))
@@ -53,7 +53,8 @@ async def proxied(upstream: str) -> AsyncIterator[Proxy]:
     """A proxy before the server at this URL."""
     proxy = Proxy(upstream)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    proxy.url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    login = urlsplit(upstream).netloc.rpartition("@")[0]
+    proxy.url = f"nats://{login}{'@' * bool(login)}127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield proxy
     finally:

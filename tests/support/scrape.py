@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 
 import msgspec
+
+from projectionist.ops.embedded import processes
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -18,10 +19,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 def free_port() -> int:
     """A port nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return processes.free_port()
 
 
 async def get(port: int, path: str, method: str = "GET", version: str = "1.1") -> Answer:

@@ -6,12 +6,15 @@ import os
 from collections.abc import Mapping
 
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.keyed_lines import keyed
 from tests.support.servers import Stream
 from tests.support.shop import shop
 
 from projectionist.runner import App
 
 APP = "tests.support.shop_app:app"
+KEYED_APP = "tests.support.shop_app:keyed_app"
+"""Consumers whose keys have several columns."""
 
 
 def environment(live: ConsumerHarness, *, poison: str = "", **settings: str) -> Mapping[str, str]:
@@ -30,4 +33,6 @@ def environment(live: ConsumerHarness, *, poison: str = "", **settings: str) -> 
 if "LAB_STREAM" in os.environ:
     _shop = shop(Stream(os.environ["LAB_STREAM"]))
     _shop.trouble.poison.update(filter(None, os.environ["LAB_POISON"].split(",")))
+    _keyed = keyed(Stream(os.environ["LAB_STREAM"]))
+    keyed_app = App(projections=[_keyed.Lines, _keyed.Stock])
     app = App(projections=[_shop.Orders, _shop.Spend])

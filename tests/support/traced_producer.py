@@ -40,5 +40,5 @@ async def _publish(versions: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    with exporting(Telemetry(endpoint=os.environ["PROJECTIONIST_TELEMETRY__ENDPOINT"]), "producer"):
+    with exporting(Telemetry(endpoint=Url(os.environ["PROJECTIONIST_TELEMETRY__ENDPOINT"])), "producer"):
         asyncio.run(_publish([int(word) for word in sys.argv[1:]]))

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from opentelemetry.trace import SpanKind
 
+from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Telemetry
 from projectionist.core.telemetry import tracing
 from projectionist.core.telemetry.otel_setup import exporting
@@ -30,7 +31,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    with exporting(Telemetry(endpoint=os.environ["PROJECTIONIST_TELEMETRY__ENDPOINT"]), "provider"):
+    with exporting(Telemetry(endpoint=Url(os.environ["PROJECTIONIST_TELEMETRY__ENDPOINT"])), "provider"):
         server = HTTPServer(("127.0.0.1", 0), _Handler)
         print(server.server_address[1], flush=True)  # noqa: T201 - for whoever started it
         server.serve_forever()

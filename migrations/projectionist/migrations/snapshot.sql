@@ -8,11 +8,112 @@ CREATE FUNCTION projectionist.alike(message text) RETURNS text
     select left(regexp_replace(split_part(message, E'\n', 1), $r$'[^']*'|"[^"]*"|[0-9]+$r$, '…', 'g'), 200)
 $_$;
 
+CREATE TABLE projectionist.audit (
+    number bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    who text NOT NULL,
+    action text NOT NULL COLLATE pg_catalog."C",
+    object text NOT NULL COLLATE pg_catalog."C",
+    reason text NOT NULL,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL,
+    session_role text,
+    client text,
+    os_user text
+);
+
+COMMENT ON TABLE projectionist.audit IS 'Every act of an operator: append only, and chained. The owner''s purge alone removes the oldest, if the settings say so.';
+
+COMMENT ON COLUMN projectionist.audit.session_role IS 'who logged in to the database, by its own word; `who` is what was said';
+
+COMMENT ON COLUMN projectionist.audit.client IS 'the address that the session came from; null: over a socket of the machine';
+
+COMMENT ON COLUMN projectionist.audit.os_user IS 'the account that the process ran under, by the word of our client';
+
+CREATE FUNCTION projectionist.audit_hash(before bytea, act projectionist.audit) RETURNS bytea
+    LANGUAGE sql STABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    select sha256(before || convert_to(string_agg(coalesce(octet_length(field) || ':' || field, '-'), ',' order by n), 'UTF8'))
+    from unnest(array[
+        act.number::text, (extract(epoch from act.at) * 1000000)::bigint::text, act.who, act.action, act.object, act.reason,
+        act.detail::text, act.session_role, act.client, act.os_user
+    ]) with ordinality as fields (field, n)
+$$;
+
+CREATE FUNCTION projectionist.chain_act() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    head "projectionist".audit_head;
+    last "projectionist".audit_chain;
+begin
+    select * into strict head from "projectionist".audit_head for update;
+    select * into last from "projectionist".audit_chain order by place desc limit 1;
+    if last is null then
+        last.place := head.place;
+        last.hash := head.hash;
+    end if;
+    if head.writer is distinct from pg_current_xact_id() then
+        update "projectionist".audit_head set place = last.place, hash = last.hash, writer = pg_current_xact_id();
+    end if;
+    insert into "projectionist".audit_chain (place, number, hash)
+    values (last.place + 1, new.number, "projectionist".audit_hash(last.hash, new));
+    return null;
+end $$;
+
 CREATE FUNCTION projectionist.first_line(message text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
     select split_part(message, E'\n', 1)
 $$;
+
+CREATE FUNCTION projectionist.guard_purge_act() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+    if not has_table_privilege(tg_relid, 'delete') then
+        raise exception 'role % may not say that acts were purged', current_user using errcode = 'insufficient_privilege';
+    end if;
+    return new;
+end $$;
+
+CREATE FUNCTION projectionist.keep_acts() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+    if tg_op = 'DELETE' and current_setting('projectionist.purges', true) = 'audit' then
+        return old;
+    end if;
+    if tg_level = 'ROW' and tg_op = 'UPDATE' and tg_table_name = 'audit_head' and pg_trigger_depth() > 1 then
+        return new;
+    end if;
+    raise exception 'the audit trail is appended to and nothing else: % of %.% is refused', lower(tg_op), tg_table_schema, tg_table_name
+        using errcode = 'object_not_in_prerequisite_state', hint = 'Acts leave it by `projectionist purge` alone.';
+end $$;
+
+CREATE FUNCTION projectionist.number_act() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+    new.number := nextval(pg_get_serial_sequence(format('%I.%I', tg_table_schema, tg_table_name), 'number'));
+    return new;
+end $$;
+
+CREATE FUNCTION projectionist.witness_act() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+    new.at := clock_timestamp();
+    new.session_role := session_user;
+    new.client := host(inet_client_addr());
+    new.os_user := nullif(current_setting('projectionist.os_user', true), '');
+    return new;
+end $$;
 
 CREATE TABLE projectionist.archive (
     number bigint NOT NULL,
@@ -52,26 +153,35 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_fact
 
 COMMENT ON TABLE projectionist.attempts IS 'One row per attempt that has ended; none for an intent that was sent at its first one, whose own row says all.';
 
-CREATE TABLE projectionist.audit (
+CREATE TABLE projectionist.audit_chain (
+    place bigint NOT NULL,
     number bigint NOT NULL,
-    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    who text NOT NULL,
-    action text NOT NULL COLLATE pg_catalog."C",
-    object text NOT NULL COLLATE pg_catalog."C",
-    reason text NOT NULL,
-    detail jsonb DEFAULT '{}'::jsonb NOT NULL
+    hash bytea NOT NULL
 );
 
-COMMENT ON TABLE projectionist.audit IS 'Every act of an operator: append only, never purged.';
+COMMENT ON TABLE projectionist.audit_chain IS 'One row per act, in the order of their commits. Apart from the acts, whose rows are never written twice.';
 
-ALTER TABLE projectionist.audit ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME projectionist.audit_number_seq
+CREATE TABLE projectionist.audit_head (
+    one boolean DEFAULT true NOT NULL,
+    place bigint NOT NULL,
+    hash bytea NOT NULL,
+    writer xid8,
+    CONSTRAINT audit_head_one_check CHECK (one)
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.audit_head IS 'Locked by each act as the last thing of its transaction, in its commit: so acts wait for each other in one order.';
+
+COMMENT ON COLUMN projectionist.audit_head.place IS 'where the chain ended before the transaction that wrote to it last: written once in each, however many its acts are';
+
+CREATE SEQUENCE projectionist.audit_number_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
     NO MAXVALUE
-    CACHE 1
-);
+    CACHE 1;
+
+ALTER SEQUENCE projectionist.audit_number_seq OWNED BY projectionist.audit.number;
 
 CREATE TABLE projectionist.buckets (
     provider text NOT NULL COLLATE pg_catalog."C",
@@ -323,7 +433,7 @@ CREATE TABLE projectionist.decisions (
     actor text NOT NULL,
     reason text NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT decisions_kind_check CHECK ((kind = ANY (ARRAY['skip'::text, 'discard'::text, 'edit'::text, 'accept_gap'::text, 'winner'::text, 'baseline'::text])))
+    CONSTRAINT decisions_kind_check CHECK ((kind = ANY (ARRAY['skip'::text, 'discard'::text, 'edit'::text, 'accept_gap'::text, 'winner'::text, 'baseline'::text, 'erase'::text])))
 );
 
 COMMENT ON COLUMN projectionist.decisions.seq IS 'with incarnation: about what stands in quarantine, and so about no version of an aggregate';
@@ -433,10 +543,12 @@ CREATE TABLE projectionist.inbox (
     processed timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     data bytea,
     idle boolean DEFAULT false NOT NULL,
-    CONSTRAINT inbox_state_check CHECK ((state = ANY (ARRAY['applied'::text, 'ignored'::text, 'stale'::text, 'parked'::text, 'quarantined'::text, 'skipped'::text, 'discarded'::text]))),
+    CONSTRAINT inbox_state_check CHECK ((state = ANY (ARRAY['applied'::text, 'ignored'::text, 'stale'::text, 'parked'::text, 'quarantined'::text, 'skipped'::text, 'discarded'::text, 'erased'::text]))),
     CONSTRAINT inbox_verdict_check CHECK ((verdict = ANY (ARRAY['next'::text, 'stale'::text, 'gap'::text, 'blocked'::text, 'reused'::text, 'late'::text])))
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='50000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON COLUMN projectionist.inbox.state IS 'erased: its content was removed, or could not be decrypted any more, and nothing of it is applied';
 
 COMMENT ON COLUMN projectionist.inbox.idle IS 'applied without effect: the condition (when=) of its handler did not hold';
 
@@ -765,6 +877,8 @@ CREATE TABLE projectionist.quarantine (
     CONSTRAINT quarantine_state_check CHECK ((state = ANY (ARRAY['quarantined'::text, 'released'::text, 'discarded'::text])))
 );
 
+COMMENT ON COLUMN projectionist.quarantine.data IS 'null: a reference, the stream holds it at (incarnation, seq); or erased, or no longer kept';
+
 COMMENT ON COLUMN projectionist.quarantine.hash IS 'of the whole data alone; headers and data stay as they came';
 
 COMMENT ON COLUMN projectionist.quarantine.edit IS 'the decision that holds the headers and data to read instead';
@@ -844,6 +958,14 @@ CREATE TABLE projectionist.retired_consumers (
 );
 
 COMMENT ON TABLE projectionist.retired_consumers IS 'Names that consumers bore until they were retired; the names of their read models stay theirs in own_names.';
+
+CREATE TABLE projectionist.roles (
+    duty text NOT NULL COLLATE pg_catalog."C",
+    role text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT roles_duty_check CHECK ((duty = ANY (ARRAY['owner'::text, 'runner'::text, 'relay'::text, 'operator'::text, 'observer'::text, 'recorder'::text, 'reader'::text])))
+);
+
+COMMENT ON TABLE projectionist.roles IS 'Written by `projectionist roles apply`; who makes a table gives it the rights of these.';
 
 CREATE TABLE projectionist.runners (
     number integer NOT NULL,
@@ -974,6 +1096,15 @@ ALTER TABLE ONLY projectionist.archive
 ALTER TABLE ONLY projectionist.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (intent, attempt);
 
+ALTER TABLE ONLY projectionist.audit_chain
+    ADD CONSTRAINT audit_chain_number_key UNIQUE (number);
+
+ALTER TABLE ONLY projectionist.audit_chain
+    ADD CONSTRAINT audit_chain_pkey PRIMARY KEY (place);
+
+ALTER TABLE ONLY projectionist.audit_head
+    ADD CONSTRAINT audit_head_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY projectionist.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (number);
 
@@ -1085,6 +1216,9 @@ ALTER TABLE ONLY projectionist.relays
 ALTER TABLE ONLY projectionist.retired_consumers
     ADD CONSTRAINT retired_consumers_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY projectionist.roles
+    ADD CONSTRAINT roles_pkey PRIMARY KEY (duty, role);
+
 ALTER TABLE ONLY projectionist.runners
     ADD CONSTRAINT runners_pkey PRIMARY KEY (number);
 
@@ -1105,6 +1239,8 @@ CREATE INDEX archive_aggregate ON projectionist.archive USING btree (((content -
 CREATE INDEX archive_event ON projectionist.archive USING btree (((content ->> 'id'::text))) WHERE (kind = ANY (ARRAY['inbox'::text, 'intents'::text]));
 
 CREATE INDEX archive_intent ON projectionist.archive USING btree (((content ->> 'key'::text))) WHERE (kind = 'intents'::text);
+
+CREATE INDEX archive_intent_aggregate ON projectionist.archive USING btree (((content ->> 'aggregate'::text))) WHERE (kind = 'intents'::text);
 
 CREATE INDEX audit_at_idx ON projectionist.audit USING btree (at);
 
@@ -1145,3 +1281,23 @@ CREATE INDEX quarantine_due ON projectionist.quarantine USING btree (consumer, d
 CREATE INDEX quarantine_held ON projectionist.quarantine USING btree (consumer) WHERE (state = 'quarantined'::text);
 
 CREATE INDEX runners_consumer ON projectionist.runners USING btree (consumer) WHERE (stopped IS NULL);
+
+CREATE CONSTRAINT TRIGGER chain_act AFTER INSERT ON projectionist.audit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION projectionist.chain_act();
+
+CREATE TRIGGER guard_purge_act BEFORE INSERT ON projectionist.audit FOR EACH ROW WHEN ((new.action = 'purge-audit'::text)) EXECUTE FUNCTION projectionist.guard_purge_act();
+
+CREATE TRIGGER keep_acts BEFORE DELETE OR UPDATE ON projectionist.audit FOR EACH ROW EXECUTE FUNCTION projectionist.keep_acts();
+
+CREATE TRIGGER keep_acts BEFORE DELETE OR UPDATE ON projectionist.audit_chain FOR EACH ROW EXECUTE FUNCTION projectionist.keep_acts();
+
+CREATE TRIGGER keep_acts BEFORE DELETE OR UPDATE ON projectionist.audit_head FOR EACH ROW EXECUTE FUNCTION projectionist.keep_acts();
+
+CREATE TRIGGER keep_all_acts BEFORE TRUNCATE ON projectionist.audit FOR EACH STATEMENT EXECUTE FUNCTION projectionist.keep_acts();
+
+CREATE TRIGGER keep_all_acts BEFORE TRUNCATE ON projectionist.audit_chain FOR EACH STATEMENT EXECUTE FUNCTION projectionist.keep_acts();
+
+CREATE TRIGGER keep_all_acts BEFORE TRUNCATE ON projectionist.audit_head FOR EACH STATEMENT EXECUTE FUNCTION projectionist.keep_acts();
+
+CREATE TRIGGER number_act BEFORE INSERT ON projectionist.audit FOR EACH ROW EXECUTE FUNCTION projectionist.number_act();
+
+CREATE TRIGGER witness_act BEFORE INSERT ON projectionist.audit FOR EACH ROW EXECUTE FUNCTION projectionist.witness_act();

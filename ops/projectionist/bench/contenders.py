@@ -84,7 +84,7 @@ def contenders(nats: Nats, past: int) -> tuple[dict[str, Contender], dict[str, s
     why = ""
     if find_spec("faststream") is None:
         why = "it is not installed: pip install 'projectionist[bench]'"
-    elif nats != Nats(url=nats.url):
+    elif not nats.takes_url_alone:
         why = "it is connected by a URL alone, and this broker asks for more"
     if not why:
         return part, {}

@@ -121,7 +121,7 @@ def text(measured: RelayResult, backlog: Backlog) -> str:
 
 
 def _skipped(nats: Nats) -> dict[str, str]:
-    if nats != Nats(url=nats.url):
+    if not nats.takes_url_alone:
         raise BenchError("the twin is connected by a URL alone, and this broker asks for more")
     if find_spec("pgqueuer") is None:
         return {"pgqueuer": "it is not installed: pip install 'projectionist[bench]'"}

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -16,6 +17,7 @@ from typing import NoReturn, Protocol, cast
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops import commands
+from projectionist.ops.cli.command_duties import explained
 from projectionist.ops.cli.help_topics import Topic, overview
 from projectionist.ops.cli.output import Exit, UsageError, hush, say, warn
 
@@ -52,6 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who read our output has enough of it; what is left must not fail at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except Exception as error:  # noqa: BLE001  of all others a missing right alone has something to say
+        told = explained(args, error)
+        # What is left is a bug, of ours or of the user's modules: its author needs the traceback.
+        warn(traceback.format_exc().rstrip() if told is None else f"error: {told}")
+        return Exit.FAILED
     return code
 
 

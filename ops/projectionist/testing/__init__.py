@@ -1,4 +1,5 @@
-"""What tests of one's own are written with: `given` without servers, `Live` with them, a suite for providers.
+"""What tests of one's own are written with: `given` and `check_projection` without servers, `Live` with them, and a
+suite for providers.
 
 Every run of pytest imports this module, since the plugin lies beside it: nothing heavy is imported before it is used.
 """
@@ -10,11 +11,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from projectionist.testing.live import Live
+    from projectionist.testing.properties import check_projection
     from projectionist.testing.scenario import OldEvent, Scenario, given
 
-__all__ = ["Live", "OldEvent", "Scenario", "given"]
+__all__ = ["Live", "OldEvent", "Scenario", "check_projection", "given"]
 
-_HOMES = {"Live": "live", "OldEvent": "scenario", "Scenario": "scenario", "given": "scenario"}
+_HOMES = {
+    "Live": "live",
+    "OldEvent": "scenario",
+    "Scenario": "scenario",
+    "check_projection": "properties",
+    "given": "scenario",
+}
 
 if not TYPE_CHECKING:
 

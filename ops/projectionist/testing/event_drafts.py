@@ -13,7 +13,7 @@ from projectionist.core.aggregates import parted
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.outbox.publishing.draft import Draft, Producer
 from projectionist.outbox.recording.call import refuse_untyped
-from projectionist.projections.event import Event
+from projectionist.projections.event import AnyEvent
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
@@ -45,7 +45,7 @@ class EventPlace(msgspec.Struct, frozen=True, kw_only=True):
     causation: str | None = None
 
 
-def drafted(event: Event | OldEvent, at: EventPlace, subject: str) -> Draft:
+def drafted(event: AnyEvent | OldEvent, at: EventPlace, subject: str) -> Draft:
     """Draft an event under the id `type/id:version`. Raises PublishError for one that no consumer could read."""
     if not isinstance(event, OldEvent):
         refuse_untyped(event)

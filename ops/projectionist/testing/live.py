@@ -25,7 +25,7 @@ from projectionist.outbox.providers.base import Request
 from projectionist.outbox.publishing.publisher import Published, Publisher
 from projectionist.outbox.relay.notify import channel
 from projectionist.projections.consumer_classes import Projection
-from projectionist.projections.event import Event
+from projectionist.projections.event import AnyEvent
 from projectionist.runner.app import App
 from projectionist.runner.jetstream import api
 from projectionist.runner.wait.outcome import WaitOutcome
@@ -77,7 +77,7 @@ class Live:
         self._settled: dict[str, int] = {}
 
     async def publish(
-        self, aggregate: str, *events: Event | OldEvent, time: datetime | None = None
+        self, aggregate: str, *events: AnyEvent | OldEvent, time: datetime | None = None
     ) -> list[Published]:
         """Publish events of one aggregate (`type/id`), in consecutive versions; return where they are.
 
@@ -128,7 +128,7 @@ class Live:
         await self._stack.aclose()
 
     async def _publish(
-        self, aggregate: str, events: tuple[Event | OldEvent, ...], time: datetime | None
+        self, aggregate: str, events: tuple[AnyEvent | OldEvent, ...], time: datetime | None
     ) -> list[Published]:
         published = []
         for event in events:

@@ -13,13 +13,14 @@ from typing import Any, Generic, Self, TypeVar
 from projectionist.core.errors import DefinitionError
 from projectionist.core.settings.settings import Policy
 from projectionist.outbox.intents.intent import Intent
-from projectionist.projections.compiled.definition import Kind, definition
+from projectionist.projections.compiled.definition import Definition, Kind, definition
 from projectionist.projections.errors import BadValue
-from projectionist.projections.event import Event
+from projectionist.projections.event import AnyEvent
 from projectionist.projections.folding.fold import fold
 from projectionist.projections.folding.rows import Row, thawed
 from projectionist.projections.folding.step import Step
 from projectionist.projections.tables.table import Table
+from projectionist.projections.tables.table_key import TableKey
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.row_key_type import OwnType
 from projectionist.runner.decoding.decoder import Decoder
@@ -32,7 +33,19 @@ T = TypeVar("T")
 
 CONDITION = "condition false"
 NO_HANDLER = "no handler"
+ERASED = "erased"
 BEHIND = "behind a failed event"
+
+
+def tested(consumer: type) -> Definition:
+    """Return what a consumer's class declares; raises DefinitionError for one that needs a database."""
+    found = definition(consumer)
+    if found.kind is Kind.SQL:
+        raise DefinitionError(
+            f"{found.name} is a SqlProjection, whose handlers need a database",
+            remedy="Test it with the fixture `projectionist`, on a real one",
+        )
+    return found
 
 
 def given(consumer: type[T], *rows: T) -> Scenario[T]:
@@ -44,17 +57,10 @@ class Scenario(Generic[T]):
     """Rows of one consumer, the events that came to it, and what its handlers made of them."""
 
     def __init__(self, consumer: type[T], rows: Iterable[T] = ()) -> None:
-        self._definition = definition(consumer)
-        if self._definition.kind is Kind.SQL:
-            raise DefinitionError(
-                f"{self._definition.name} is a SqlProjection, whose handlers need a database",
-                remedy="Test it with the fixture `projectionist`, on a real one",
-            )
+        self._definition = tested(consumer)
         self._cls = consumer
         self._decoder = Decoder.of(self._definition, Policy())
-        self._own = OwnType(
-            "" if self._definition.table is None else self._table.columns[self._table.key_at].name
-        )
+        self._own = OwnType("" if self._definition.table is None else self._key.first.name)
         self._rows: dict[Any, Row] = dict(self._stored(row) for row in rows)
         self._versions: dict[str, int] = {}
         self._events = 0
@@ -67,7 +73,7 @@ class Scenario(Generic[T]):
     def when(
         self,
         aggregate: str,
-        *events: Event | OldEvent,
+        *events: AnyEvent | OldEvent,
         time: datetime = NOON,
         correlation: str | None = None,
         causation: str | None = None,
@@ -90,9 +96,8 @@ class Scenario(Generic[T]):
 
     def row(self, key: object) -> T:
         """Return the row of this key, as its handlers would see it next; AssertionError where there is none."""
-        column = self._table.columns[self._table.key_at]
         try:
-            return self.rows[column.stored(key)]
+            return self.rows[self._key.stored(key)]
         except KeyError:
             known = ", ".join(map(repr, self._rows)) or "none"
             raise AssertionError(
@@ -113,7 +118,8 @@ class Scenario(Generic[T]):
 
     @property
     def skipped(self) -> list[str]:
-        """Return why events had no effect: `condition false`, `no handler`, `behind a failed event`."""
+        """Return why events had no effect: `condition false`, `no handler`, `erased`,
+        `behind a failed event`."""
         self._refuse_failures()
         return list(self._skipped)
 
@@ -131,9 +137,15 @@ class Scenario(Generic[T]):
             )
         return self._definition.table
 
+    @property
+    def _key(self) -> TableKey:
+        key = self._table.key
+        assert key is not None, "it has columns"
+        return key
+
     def _stored(self, row: T) -> tuple[Any, Row]:
         values = tuple(column.stored(getattr(row, column.name)) for column in self._table.columns)
-        return values[self._table.key_at], values
+        return self._key.of(values), values
 
     def _begins(self) -> int:
         baseline = self._definition.baseline
@@ -150,7 +162,7 @@ class Scenario(Generic[T]):
         elif found.problem is not None:
             self._fail(unit, found.problem)
         elif (step := step_of(self._definition, 0, found)) is None:
-            self._skipped.append(NO_HANDLER)
+            self._skipped.append(ERASED if found.erased else NO_HANDLER)
         else:
             self._fold(step, found, unit)
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from projectionist.core.errors import DefinitionError
 from projectionist.core.nats.subject_relations import covers, overlap
 from projectionist.projections.compiled.subject_pattern import Subjects
+from projectionist.projections.event import type_of
 from projectionist.testing.event_drafts import SOURCE, OldEvent, subject_of
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.projections.event import Event
+    from projectionist.projections.event import AnyEvent
     from projectionist.projections.stream import Stream
     from projectionist.runner.app import App
 
@@ -36,11 +37,11 @@ def _apart(filters: list[str]) -> list[str]:
     return kept
 
 
-def places_of(event: Event | OldEvent, aggregate: str, app: App) -> list[tuple[str, str]]:
+def places_of(event: AnyEvent | OldEvent, aggregate: str, app: App) -> list[tuple[str, str]]:
     """Return subject and source under which an event belongs, one for each stream that has it."""
-    kind = event.type if isinstance(event, OldEvent) else event.__event_type__
+    kind = event.type if isinstance(event, OldEvent) else type_of(type(event))
     for stream in app.streams:
-        if any(kind == one.__event_type__ for one in stream.events):
+        if any(kind == type_of(one) for one in stream.events):
             return [(stream.subject_for(aggregate), stream.source)]
     readers: dict[str, list[Definition]] = {}
     for definition in app.definitions:

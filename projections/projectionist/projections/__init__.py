@@ -5,7 +5,7 @@ from __future__ import annotations
 from projectionist.projections.compiled.definition import Definition, Kind, check_distinct, definition
 from projectionist.projections.consumer_classes import Projection, Reactor, SqlProjection
 from projectionist.projections.envelope import Envelope
-from projectionist.projections.errors import BadValue, EventError
+from projectionist.projections.errors import BadValue, Erased, EventError
 from projectionist.projections.event import Event
 from projectionist.projections.handler_marks import absent, on
 from projectionist.projections.handler_results import Delete, Refuse, Retry
@@ -19,6 +19,7 @@ __all__ = [
     "Definition",
     "Delete",
     "Envelope",
+    "Erased",
     "Event",
     "EventError",
     "Index",

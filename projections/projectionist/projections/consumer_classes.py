@@ -13,17 +13,19 @@ from projectionist.projections.compiled.definition import (
     ATTRIBUTE,
     Baseline,
     ClassOptions,
+    Decrypt,
     Effects,
     Kind,
     Sequencing,
     compiled,
 )
-from projectionist.projections.compiled.row_keys import echoes, row_key
+from projectionist.projections.compiled.row_keys import by_id, row_key
 from projectionist.projections.handlers import collected
 from projectionist.projections.stream import Stream, resolved
 from projectionist.projections.tables.columns import columns_of
 from projectionist.projections.tables.sql_tables import check_indexed, checked_tables
 from projectionist.projections.tables.table import Index, Table
+from projectionist.projections.tables.table_key import MOST_COLUMNS
 
 _POLICY = tuple(ClassOptions.__dataclass_fields__)
 
@@ -40,7 +42,7 @@ class ProjectionMeta(msgspec.StructMeta):
         /,
         *,
         table: str | None = None,
-        key: str | None = None,
+        key: str | tuple[str, ...] | None = None,
         indexes: Sequence[Index] = (),
         **keywords: Any,
     ) -> Any:
@@ -53,7 +55,7 @@ class ProjectionMeta(msgspec.StructMeta):
             raise DefinitionError(f"{class_name}: {error}", remedy=order) from error
         if policy or table or key:
             _require(class_name, {"table": table, "key": key, **policy}, "stream", "subjects", "table", "key")
-            _compile(cls, ClassOptions(**policy), table or "", key or "", indexes)
+            _compile(cls, ClassOptions(**policy), table or "", _key_columns(class_name, key), indexes)
         return cls
 
 
@@ -61,10 +63,10 @@ class Projection(msgspec.Struct, metaclass=ProjectionMeta):
     """Events in, rows and Intents out: fields are the columns of `table`, `@on` methods are pure handlers.
 
     `stream` and `subjects` say where events come from (`{id}` names the token that is the aggregate's id); a
-    declared Stream in place of its name says both. `key` names the field that tells rows apart; every other field
-    needs a default. `table` may be `schema.table`. `sequence`, `baseline`, `revision` and `effects` are the policy
-    of the code; `name` and `formerly` keep the identity of a class that is renamed. A class without keywords is a
-    base for others.
+    declared Stream in place of its name says both. `key` names the field that tells rows apart, or up to four in a
+    tuple; every other field needs a default. `table` may be `schema.table`. `sequence`, `baseline`, `revision` and
+    `effects` are the policy of the code; `name` and `formerly` keep the identity of a class that is renamed. A class
+    without keywords is a base for others.
     """
 
     if TYPE_CHECKING:
@@ -75,13 +77,14 @@ class Projection(msgspec.Struct, metaclass=ProjectionMeta):
             stream: str | Stream | None = None,
             subjects: str | tuple[str, ...] | None = None,
             table: str | None = None,
-            key: str | None = None,
+            key: str | tuple[str, ...] | None = None,
             name: str | None = None,
             formerly: tuple[str, ...] = (),
             sequence: Sequencing = "contiguous",
             baseline: Baseline = "first",
             revision: int = 1,
             effects: Effects = "now",
+            decrypt: Decrypt | None = None,
             indexes: Sequence[Index] = (),
         ) -> None: ...
 
@@ -102,6 +105,7 @@ class Reactor:
         baseline: Baseline = "first",
         revision: int = 1,
         effects: Effects = "now",
+        decrypt: Decrypt | None = None,
     ) -> None:
         super().__init_subclass__()
         if stream is None and subjects is None:
@@ -136,6 +140,7 @@ class SqlProjection:
         baseline: Baseline = "first",
         revision: int = 1,
         effects: Effects = "now",
+        decrypt: Decrypt | None = None,
         indexes: Mapping[str, Sequence[Index]] = MappingProxyType({}),
     ) -> None:
         super().__init_subclass__()
@@ -153,15 +158,29 @@ class SqlProjection:
 
 
 def _compile(
-    cls: type[Projection], policy: ClassOptions, name: str, key: str, indexes: Sequence[Index]
+    cls: type[Projection], policy: ClassOptions, name: str, key: tuple[str, ...], indexes: Sequence[Index]
 ) -> None:
     handlers = collected(cls, has_row=True)
     table = Table(name, columns_of(cls, key), key, indexes)
-    column = table.columns[table.key_at]
+    assert table.key is not None, "it has columns"
     for handler in handlers.values():
-        handler.row_key = row_key(cls.__name__, handler, column)
-        handler.by_id = handler.own and not echoes(handler, column)
+        handler.row_key = row_key(cls.__name__, handler, table.key)
+        handler.by_id = by_id(handler, table.key)
     setattr(cls, ATTRIBUTE, compiled(cls, Kind.PROJECTION, policy, handlers, table=table))
+
+
+def _key_columns(name: str, key: object) -> tuple[str, ...]:
+    names = (key,) if isinstance(key, str) else key
+    if not isinstance(names, tuple) or not all(isinstance(one, str) for one in names):
+        raise DefinitionError(
+            f"{name}: key={key!r}", remedy='Write key="order_id" or key=("order_id", "line")'
+        )
+    if len(set(names)) != len(names) or len(names) > MOST_COLUMNS:
+        raise DefinitionError(
+            f"{name}: key={key!r} names {len(names)} columns",
+            remedy=f"A key has one to {MOST_COLUMNS} columns, each of them once",
+        )
+    return names
 
 
 def _policy(cls: type, given: Mapping[str, Any]) -> ClassOptions:

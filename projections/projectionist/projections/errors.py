@@ -22,6 +22,10 @@ class BadValue(ValueError):
         return BadValue(self.reason, column)
 
 
+class Erased(Exception):
+    """Raised by `decrypt=`: the key of this payload is gone for good. Its event is stepped over, and is no failure."""
+
+
 class EventError(ProjectionistError, ValueError):
     """The body of an event does not fit its class. It names the place in the body, never its content."""
 

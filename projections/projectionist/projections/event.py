@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, dataclass_transform, get_type_hints
 
 import msgspec
 
 from projectionist.core.errors import DefinitionError
+from projectionist.core.instances import DataclassLike, ModelLike
 from projectionist.core.printable_text import TEXT_BYTES, is_printable
-from projectionist.core.pydantic_models import is_model, read_model
+from projectionist.core.pydantic_models import is_model
+from projectionist.projections.body_decoder import decoder_of
 from projectionist.projections.errors import EventError, without_value
 from projectionist.projections.upcasting import stepped
 
@@ -33,11 +36,7 @@ class EventMeta(msgspec.StructMeta):
     ) -> Any:
         cls: Any = super().__new__(mcls, name, bases, namespace, frozen=True, **struct)
         if type is not None:
-            _check(name, type, schema)
-            cls.__event_type__ = type
-            cls.__event_schema__ = schema
-            cls.__event_formerly__ = tuple(formerly)
-            cls.__event_decode__ = _decoder(cls)
+            register(cls, type, schema, formerly)
         return cls
 
 
@@ -66,25 +65,52 @@ class Event(msgspec.Struct, metaclass=EventMeta):
         ) -> None: ...
 
 
-def type_of(event: type[Event]) -> str | None:
-    """Return the type this class is published under; None for a base class."""
+AnyEvent: TypeAlias = Event | DataclassLike | ModelLike
+"""An instance of an event's class: an Event, or a dataclass or model that `@event` has declared as one."""
+
+
+def register(cls: Any, type: str, schema: int, formerly: tuple[str, ...]) -> None:  # noqa: A002 the word users write
+    """Make a class the one of an event's type. Raises DefinitionError."""
+    _check(cls.__name__, type, schema)
+    if isinstance(formerly, str):
+        raise DefinitionError(f"{cls.__name__}: formerly is a text", remedy=f'Write formerly=("{formerly}",)')
+    cls.__event_decode__ = decoder_of(cls)
+    cls.__event_type__ = type
+    cls.__event_schema__ = schema
+    cls.__event_formerly__ = tuple(formerly)
+
+
+def type_of(event: object) -> str | None:
+    """Return the type this class is published under; None for a base class, and for what is no event."""
     return getattr(event, "__event_type__", None)
 
 
-def schema_of(event: type[Event]) -> int:
+def schema_of(event: Any) -> int:
     """Return the newest schema this class knows."""
-    return event.__event_schema__
+    newest: int = event.__event_schema__
+    return newest
 
 
-def formerly_of(event: type[Event]) -> tuple[str, ...]:
+def formerly_of(event: Any) -> tuple[str, ...]:
     """Return other types the same fact was published under."""
-    return event.__event_formerly__
+    types: tuple[str, ...] = event.__event_formerly__
+    return types
 
 
-def decode(event: type[Event], type: str, schema: int, data: bytes) -> Event:  # noqa: A002
-    """Decode the Event in `data`, brought up from an older schema where it has one. Raises EventError."""
+def fields_of(event: Any) -> dict[str, Any]:
+    """Return the fields of an event's class, by name, each with its type."""
+    if is_model(event):
+        return {name: field.annotation for name, field in event.model_fields.items()}
+    if is_dataclass(event):
+        hints = get_type_hints(event)
+        return {field.name: hints[field.name] for field in fields(event)}
+    return {field.name: field.type for field in msgspec.structs.fields(event)}
+
+
+def decode(event: Any, type: str, schema: int, data: bytes) -> AnyEvent:  # noqa: A002
+    """Decode the event in `data`, brought up from an older schema where it has one. Raises EventError."""
     newest = event.__event_schema__
-    read = event.__event_decode__
+    read: Callable[[bytes], AnyEvent] = event.__event_decode__
     try:
         if schema == newest:
             return read(data)
@@ -116,57 +142,11 @@ def _encoded(document: dict[str, Any], type: str) -> bytes:  # noqa: A002
         ) from error
 
 
-def _decoder(cls: type[Event]) -> Callable[[bytes], Event]:
-    try:
-        decode = msgspec.json.Decoder(cls, dec_hook=read_model).decode
-        _check_fields(cls)
-        return decode
-    except (TypeError, NameError) as error:
-        raise DefinitionError(
-            f"{cls.__name__} cannot be read from JSON: {error}",
-            remedy=OF_DECIMALS
-            if "on a numeric type" in str(error)
-            else "Use types msgspec knows, defined in the module before the class",
-        ) from error
-
-
-OF_DECIMALS = (
-    "Such bounds are for int and float; check a Decimal in __post_init__, which may raise ValueError"
-)
-
-
-def _check_fields(cls: type[Event]) -> None:
-    """Refuse types that cannot be read from JSON: msgspec takes them, and then fails each event."""
-    info = msgspec.inspect.type_info(cls)
-    assert isinstance(info, msgspec.inspect.StructType), "an Event is one"
-    for field in info.fields:
-        if (custom := _custom(field.type, set())) is not None:
-            raise DefinitionError(
-                f"{cls.__name__}.{field.name} holds a {custom.__name__}, which cannot be read from JSON",
-                remedy="Declare it as a msgspec.Struct, a dataclass, a TypedDict or a Pydantic model",
-            )
-
-
-def _custom(found: object, seen: set[int]) -> Any:
-    """Return the first class below this type that msgspec has no way to read; None if there is none."""
-    if isinstance(found, msgspec.inspect.CustomType):
-        return None if is_model(found.cls) else found.cls
-    if id(found) in seen:
-        return None
-    seen.add(id(found))
-    inner: tuple[object, ...] = ()
-    if isinstance(found, list | tuple):
-        inner = tuple(found)
-    elif isinstance(found, msgspec.inspect.Type | msgspec.inspect.Field):
-        inner = tuple(getattr(found, name) for name in found.__struct_fields__ if name != "cls")
-    return next((custom for one in inner if (custom := _custom(one, seen)) is not None), None)
-
-
-def _check(name: str, type: str, schema: int) -> None:  # noqa: A002
-    if not type or not is_printable(type, TEXT_BYTES):
+def _check(name: str, type: Any, schema: Any) -> None:  # noqa: A002
+    if not isinstance(type, str) or not type or not is_printable(type, TEXT_BYTES):
         raise DefinitionError(
             f"{name} has the type {type!r}",
             remedy="A type is printable text of at most 512 bytes: order.placed",
         )
-    if schema < 1:
+    if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
         raise DefinitionError(f"{name} has schema={schema!r}", remedy="Schemas count from 1")

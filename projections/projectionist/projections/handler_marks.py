@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_origin
 from projectionist.core.errors import DefinitionError
 from projectionist.outbox.intents.intent import Intent, Slotted
 from projectionist.projections.annotations import returned
-from projectionist.projections.event import Event, type_of
+from projectionist.projections.event import AnyEvent
 from projectionist.projections.handler_results import Delete
 
 if TYPE_CHECKING:
     from projectionist.projections.envelope import Envelope
     from projectionist.projections.tables.sql_tables import Tx
 
-E = TypeVar("E", bound=Event)
-E2 = TypeVar("E2", bound=Event)
-E3 = TypeVar("E3", bound=Event)
+E = TypeVar("E", bound=AnyEvent)
+E2 = TypeVar("E2", bound=AnyEvent)
+E3 = TypeVar("E3", bound=AnyEvent)
 S = TypeVar("S")
 Answer = Intent | Slotted | Delete | type[Delete] | Iterable[Intent | Slotted | Delete | None] | None
 R = TypeVar("R", bound=Answer)
 X = TypeVar("X")
 
-Key = str | Callable[..., object] | None
+Key = str | tuple[str, ...] | Callable[..., object] | None
 When = Callable[..., bool] | None
 
 MARKS = "__projectionist_on__"
@@ -33,7 +33,7 @@ MARKS = "__projectionist_on__"
 class On(NamedTuple):
     """The arguments of one `@on`, for one event."""
 
-    event: type[Event]
+    event: type[AnyEvent]
     key: Key
     when: When
     key_reads_envelope: bool = False
@@ -62,7 +62,7 @@ def on(
     event: type[E],
     /,
     *,
-    key: str | Callable[[E], object] | None = None,
+    key: str | tuple[str, ...] | Callable[[E], object] | None = None,
     when: Callable[[Any, E], bool] | None = None,
 ) -> Marker[E]: ...
 @overload
@@ -78,7 +78,7 @@ def on(
     event: type[E],
     /,
     *,
-    key: str | Callable[[E], object] | None = None,
+    key: str | tuple[str, ...] | Callable[[E], object] | None = None,
     when: Callable[[Any, E, Envelope], bool],
 ) -> Marker[E]: ...
 @overload
@@ -95,7 +95,11 @@ def on(
     second: type[E2],
     /,
     *,
-    key: str | Callable[[E | E2], object] | Callable[[E | E2, Envelope], object] | None = None,
+    key: str
+    | tuple[str, ...]
+    | Callable[[E | E2], object]
+    | Callable[[E | E2, Envelope], object]
+    | None = None,
     when: Callable[[Any, E | E2], bool] | Callable[[Any, E | E2, Envelope], bool] | None = None,
 ) -> Marker[E | E2]: ...
 @overload
@@ -105,25 +109,31 @@ def on(
     third: type[E3],
     /,
     *,
-    key: str | Callable[[E | E2 | E3], object] | Callable[[E | E2 | E3, Envelope], object] | None = None,
+    key: str
+    | tuple[str, ...]
+    | Callable[[E | E2 | E3], object]
+    | Callable[[E | E2 | E3, Envelope], object]
+    | None = None,
     when: Callable[[Any, E | E2 | E3], bool] | Callable[[Any, E | E2 | E3, Envelope], bool] | None = None,
 ) -> Marker[E | E2 | E3]: ...
 @overload
 def on(
-    event: type[Event],
-    second: type[Event],
-    third: type[Event],
-    fourth: type[Event],
+    event: type[AnyEvent],
+    second: type[AnyEvent],
+    third: type[AnyEvent],
+    fourth: type[AnyEvent],
     /,
-    *more: type[Event],
+    *more: type[AnyEvent],
     key: Key = None,
     when: When = None,
 ) -> Marker[Any]: ...
-def on(*events: type[Event], key: Key = None, when: When = None) -> Marker[Any]:
+def on(*events: Any, key: Key = None, when: When = None) -> Marker[Any]:
     """Make the method the handler of these events.
 
-    Without `key` it gets the row of the event's own aggregate. `key="field"` (or a function of the event, or of
-    event and envelope) takes the row's key from the event and makes the row shared by all aggregates. `when(row,
+    Without `key` it gets the row of the event's own aggregate; of a key of several columns the first is the
+    aggregate's id, and the others are the event's fields of their names. `key="field"`, or a tuple of fields, or a
+    function of the event, or of event and envelope, takes the row's key from the event and makes the row shared by
+    all aggregates. `when(row,
     event)` false, or `when(row, event, envelope)`: the row stays as it is, no intent is made, and the event counts
     as applied. `when=absent`: only if there is no row yet.
     """
@@ -143,28 +153,32 @@ def absent(row: object, event: object) -> bool:
     raise TypeError("absent is a mark for when=; it is not called")
 
 
-def _checked(event: type[Event], key: Key, when: When) -> On:
+def _checked(event: type[AnyEvent], key: Key, when: When) -> On:
     if not _is_known(event):
         shown = getattr(event, "__name__", repr(event))
         raise DefinitionError(
             f"@on({shown}): that is no event with a type",
-            remedy=f'Declare it: class {shown}(Event, type="…"), and pass the class itself',
+            remedy=f'Declare it: class {shown}(Event, type="…"), or put @event(type="…") above it',
         )
     by_envelope = False
-    if key is not None and not isinstance(key, str):
+    if not (key is None or isinstance(key, str) or _names_fields(key)):
         by_envelope = _check_key(event, key)
     return On(event, key, when, by_envelope, when is not None and _check_when(event, when))
 
 
-_SEVERAL = (list, tuple, set, frozenset, dict, Iterable, Iterator, Sequence, Mapping)
+def _names_fields(key: object) -> bool:
+    return isinstance(key, tuple) and all(isinstance(field, str) for field in key)
 
 
-def _check_key(event: type[Event], key: Callable[..., object]) -> bool:
+_SEVERAL = (list, set, frozenset, dict, Iterable, Iterator, Sequence, Mapping)
+
+
+def _check_key(event: type[AnyEvent], key: object) -> bool:
     """Refuse a key that would fail each event, or that returns several keys; True where it takes the envelope."""
     if not callable(key):
         raise DefinitionError(
             f"@on({event.__name__}, key={key!r})",
-            remedy='key= is a field of the event ("customer") or a function',
+            remedy='key= is a field of the event ("customer"), a tuple of them or a function',
         )
     where = f"@on({event.__name__}, key={getattr(key, '__name__', key)})"
     cure = "A key is a function of the event, or of (event, envelope): key=lambda event: …"
@@ -178,7 +192,7 @@ def _check_key(event: type[Event], key: Callable[..., object]) -> bool:
     return reads
 
 
-def _check_when(event: type[Event], when: Callable[..., bool]) -> bool:
+def _check_when(event: type[AnyEvent], when: Callable[..., bool]) -> bool:
     """Refuse a condition that could not be called; True where it takes the envelope."""
     where = f"@on({event.__name__}, when={getattr(when, '__name__', when)})"
     cure = "A condition takes row and event, or (row, event, envelope): when=lambda row, event: …"
@@ -203,4 +217,4 @@ def _reads_envelope(where: str, function: Callable[..., object], least: int, cur
 
 
 def _is_known(event: object) -> bool:
-    return isinstance(event, type) and issubclass(event, Event) and type_of(event) is not None
+    return isinstance(event, type) and "__event_type__" in vars(event)

@@ -11,10 +11,10 @@ from projectionist.core.errors import DefinitionError
 from projectionist.projections.annotations import no_answer
 from projectionist.projections.copying import is_mutable
 from projectionist.projections.envelope import Envelope
-from projectionist.projections.event import Event, formerly_of, type_of
+from projectionist.projections.event import AnyEvent, formerly_of, type_of
 from projectionist.projections.handler_marks import MARKS, On, absent
 
-RowKey = Callable[[str | None, Event, Callable[[], Envelope]], Any]
+RowKey = Callable[[str | None, AnyEvent, Callable[[], Envelope]], Any]
 
 
 class Handler:
@@ -47,7 +47,7 @@ class Handler:
         self.row_key: RowKey = _no_row
         """From aggregate id, event and envelope to the row's key in database form. Raises BadValue."""
 
-    def holds(self, row: Any, event: Event, envelope: Callable[[], Envelope]) -> bool:
+    def holds(self, row: Any, event: AnyEvent, envelope: Callable[[], Envelope]) -> bool:
         """Return whether the condition lets the event through."""
         if self.when is None:
             return True
@@ -145,5 +145,5 @@ def _check_rowless(cls: type, name: str, mark: On, *, is_async: bool) -> None:
         )
 
 
-def _no_row(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> None:
+def _no_row(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> None:
     """Refuse what finds a row: reactors and SqlProjections have none to find."""

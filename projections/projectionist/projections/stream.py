@@ -13,7 +13,7 @@ from projectionist.core.nats.subject_relations import overlap
 from projectionist.core.nats.subject_tokens import is_stream_name
 from projectionist.core.printable_text import TEXT_BYTES, flaw, is_printable
 from projectionist.projections.compiled.subject_pattern import SubjectPattern
-from projectionist.projections.event import Event, type_of
+from projectionist.projections.event import AnyEvent, type_of
 
 REPLICAS = range(1, 6)
 
@@ -46,7 +46,7 @@ class Stream:
         subject: str,
         *,
         source: str,
-        events: Iterable[type[Event]] = (),
+        events: Iterable[type[AnyEvent]] = (),
         subjects: Sequence[str] = (),
         replicas: int | None = None,
         max_age_s: float | None = None,
@@ -181,18 +181,18 @@ def _source(name: str, source: object) -> str:
     return source
 
 
-def _events(name: str, events: Iterable[type[Event]]) -> tuple[type[Event], ...]:
+def _events(name: str, events: Iterable[type[AnyEvent]]) -> tuple[type[AnyEvent], ...]:
     if isinstance(events, type):
         _refuse(name, f"events={events.__name__}", f"Write events=[{events.__name__}]")
     found = tuple(events)
-    seen: dict[str, type[Event]] = {}
+    seen: dict[str, type[AnyEvent]] = {}
     for event in found:
         kind = type_of(event)
         if kind is None:
             _refuse(
                 name,
                 f"{getattr(event, '__name__', repr(event))} is no event with a type",
-                'Declare it: class OrderPlaced(Event, type="order.placed")',
+                'Declare it: class OrderPlaced(Event, type="order.placed"), or @event(type="order.placed") above it',
             )
         if seen.setdefault(kind, event) is not event:
             _refuse(

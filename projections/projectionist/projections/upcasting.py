@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from math import inf
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, get_origin
+from typing import Any, TypeVar, get_origin
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.annotations import returned
 from projectionist.projections.errors import EventError
-
-if TYPE_CHECKING:
-    from projectionist.projections.event import Event
 
 Document = dict[str, Any]
 Step = Callable[[Document], Document]
@@ -51,7 +49,7 @@ def upcast(type: str, schema: int) -> Callable[[Upcaster], Upcaster]:  # noqa: A
     return register
 
 
-def upcasters_of(event: type[Event]) -> Iterator[Step]:
+def upcasters_of(event: Any) -> Iterator[Step]:
     """Yield the steps known now for this class, oldest first."""
     for schema in range(event.__event_schema__):
         for kind in (event.__event_type__, *event.__event_formerly__):
@@ -60,9 +58,9 @@ def upcasters_of(event: type[Event]) -> Iterator[Step]:
                 yield step
 
 
-def stepped(event: type[Event], kind: str, schema: int, document: Document) -> Document:
+def stepped(event: Any, kind: str, schema: int, document: Document) -> Document:
     """Bring `document` of type `kind` up by one schema. Raises EventError."""
-    step = _found(event, kind, schema) or _found(event, event.__event_type__, schema)
+    step = _step(event, kind, schema)
     if step is None:
         raise _no_step(event, kind, schema)
     try:
@@ -80,7 +78,17 @@ def stepped(event: type[Event], kind: str, schema: int, document: Document) -> D
     return made
 
 
-def _no_step(event: type[Event], kind: str, schema: int) -> EventError:
+def steps_from(event: Any, kind: str, schema: int) -> list[str]:
+    """Return where the steps are written that bring this schema up, as far as they lead."""
+    steps = (_step(event, kind, at) for at in range(schema, event.__event_schema__))
+    return [_place(step) for step in takewhile(bool, steps) if step is not None]
+
+
+def _step(event: Any, kind: str, schema: int) -> Step | None:
+    return _found(event, kind, schema) or _found(event, event.__event_type__, schema)
+
+
+def _no_step(event: Any, kind: str, schema: int) -> EventError:
     if several := _nearest(event, kind, schema):
         return EventError(
             f"{' and '.join(map(_place, several))} lead from schema {schema} of {kind!r} to {schema + 1}, and none of "
@@ -93,13 +101,13 @@ def _no_step(event: type[Event], kind: str, schema: int) -> EventError:
     )
 
 
-def _found(event: type[Event], kind: str, schema: int) -> Step | None:
+def _found(event: Any, kind: str, schema: int) -> Step | None:
     """Find the step of the event's own module, else the nearest one, by packages, where no other is as near."""
     near = _nearest(event, kind, schema)
     return near[0] if len(near) == 1 else None
 
 
-def _nearest(event: type[Event], kind: str, schema: int) -> list[Step]:
+def _nearest(event: Any, kind: str, schema: int) -> list[Step]:
     known, own = _steps.get((kind, schema), {}), event.__module__.split(".")
     shared = {module: _shared(module.split("."), own) for module in known}
     most = max(shared.values(), default=0)

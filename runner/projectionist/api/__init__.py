@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         BadValue,
         Delete,
         Envelope,
+        Erased,
         Event,
         EventError,
         Index,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
         on,
         upcast,
     )
+    from projectionist.projections.bounds import Bounds
+    from projectionist.projections.event_classes import event
     from projectionist.runner import App
     from projectionist.runner.process.running import Running
     from projectionist.runner.process.supervisor import CannotGoOn
@@ -61,9 +64,11 @@ __all__ = [
     "App",
     "BadValue",
     "BlockingOutboxRecorder",
+    "Bounds",
     "CannotGoOn",
     "Delete",
     "Envelope",
+    "Erased",
     "Event",
     "EventError",
     "EventReused",
@@ -105,6 +110,7 @@ __all__ = [
     "WaitResult",
     "Webhook",
     "absent",
+    "event",
     "intent_key",
     "on",
     "settings",
@@ -122,8 +128,10 @@ _NAMES = {
     "outbox.recording.outbox_recorder": "BlockingOutboxRecorder OutboxRecorder",
     "outbox.recording.recorded": "EventReused Recorded VersionConflict",
     "outbox.recording.stream_recorder": "StreamRecorder",
-    "projections": "BadValue Delete Envelope Event EventError Index Projection Reactor Refuse Retry SqlProjection"
-    " Stream Tx absent on upcast",
+    "projections": "BadValue Delete Envelope Erased Event EventError Index Projection Reactor Refuse Retry"
+    " SqlProjection Stream Tx absent on upcast",
+    "projections.bounds": "Bounds",
+    "projections.event_classes": "event",
     "runner": "App",
     "runner.process.running": "Running",
     "runner.process.supervisor": "CannotGoOn",

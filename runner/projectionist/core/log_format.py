@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
+from copy import copy
 from textwrap import indent
 from typing import Any, Literal
 
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.digest import stand_in
+from projectionist.core.errors import ProjectionistError
 from projectionist.core.printable_text import visible, visible_json
+
+log = logging.getLogger("projectionist")
 
 FACTS = (
     "consumer",
@@ -31,6 +37,8 @@ FACTS = (
 
 REPEAT_S = 10.0
 """How long a line of the same kind stays away after it was written; then one says how often it was meant."""
+MOST_KINDS = 1_000
+"""So many kinds of lines are remembered; further ones are written each time."""
 AWAY_S = 300.0
 """How long a library stays away that has said something."""
 
@@ -49,6 +57,12 @@ class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
 
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, whatever another formatter has kept with the record of a traceback."""
+        mine = copy(record)
+        mine.exc_text = None
+        return super().format(mine)
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the library's name
         """Return the line without a traceback: one line, whatever is quoted in it."""
         found = {k: v for k, v in _facts(record).items() if k in ("message_id", "trace_id", "intent_key")}
@@ -56,8 +70,9 @@ class TextFormatter(logging.Formatter):
         return visible(line)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  the library's name
-        """Return a traceback, indented: no text that it quotes looks like a line of the log."""
-        return indent(visible(super().formatException(ei), "\n"), "  ", lambda _: True)
+        """Return the frames and classes of errors, indented; their texts, which may quote an event, at DEBUG alone."""
+        shown = super().formatException(ei) if log.isEnabledFor(logging.DEBUG) else _without_texts(ei[1])
+        return indent(visible(shown, "\n"), "  ", lambda _: True)
 
 
 class JsonFormatter(logging.Formatter):
@@ -102,7 +117,10 @@ class RateLimitFilter(logging.Filter):
         if held:
             record.msg = f"{record.getMessage()} (and {held} more such lines since)"
             record.args = ()
-        self._kept[key] = now, 0
+        if len(self._kept) >= MOST_KINDS:
+            self._kept = {known: seen for known, seen in self._kept.items() if now - seen[0] < self._every_s}
+        if len(self._kept) < MOST_KINDS:
+            self._kept[key] = now, 0
         return True
 
 
@@ -120,6 +138,16 @@ def configure(level: int = logging.INFO, form: Literal["human", "json"] = "human
         handler.addFilter(repeats)
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(level)
+
+
+def _without_texts(error: BaseException | None) -> str:
+    parts: list[str] = []
+    while error is not None:
+        text = str(error) if isinstance(error, ProjectionistError) else stand_in(str(error))
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        parts.append(f"{frames}{type(error).__name__}: {text}")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\n".join(reversed(parts))
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+
+from projectionist.core import own_files
 
 HOME = ".projectionist"
 _NOTE = "servers.json"
@@ -24,25 +25,34 @@ class Server(msgspec.Struct, frozen=True):
 
 
 def find(start: Path, file: str) -> Path:
-    """Return the home for whoever works in `start`: beside the nearest settings `file` or home upwards, else there."""
+    """Return the home for whoever works in `start`: beside the nearest settings `file` or home upwards, else there.
+
+    The walk ends at a folder of another user. What lies there, or belongs to another user wherever it lies, raises
+    NotOursError: it would say which servers we use, and which code we import.
+    """
     start = start.resolve()
     for folder in (start, *start.parents):
-        if (folder / file).is_file() or (folder / HOME).is_dir():
+        settings, home = folder / file, folder / HOME
+        found = [one for one, is_there in ((settings, settings.is_file()), (home, home.is_dir())) if is_there]
+        followed = own_files.is_followed(folder)
+        for one in found if followed else [folder, *found] if found else ():
+            own_files.check(one)
+        if found:
             return folder / HOME
+        if not followed:
+            break
     return start / HOME
 
 
 def note(home: Path, servers: Mapping[str, Server]) -> None:
     """Write down what runs; a reader sees the old note or the new one."""
-    with tempfile.NamedTemporaryFile(dir=home, delete=False) as file:
-        file.write(msgspec.json.encode(servers))
-    Path(file.name).rename(home / _NOTE)
+    own_files.replace(home / _NOTE, msgspec.json.encode(servers))
 
 
 def running(home: Path) -> dict[str, str]:
     """Return the URL of each that runs now, by its name."""
     try:
-        noted = msgspec.json.decode((home / _NOTE).read_bytes(), type=dict[str, Server])
+        noted = msgspec.json.decode(own_files.read_own(home / _NOTE), type=dict[str, Server])
     except (OSError, msgspec.DecodeError):
         return {}
     return {name: server.url for name, server in noted.items() if runs(server.pid, server.mark)}

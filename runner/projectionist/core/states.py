@@ -15,6 +15,8 @@ class InboxState(StrEnum):
     QUARANTINED = "quarantined"
     SKIPPED = "skipped"
     DISCARDED = "discarded"
+    ERASED = "erased"
+    """Its content is gone: removed by somebody, or encrypted under a key that is no more."""
 
 
 class AggregateState(StrEnum):
@@ -60,6 +62,7 @@ class DecisionKind(StrEnum):
     ACCEPT_GAP = "accept_gap"
     WINNER = "winner"
     BASELINE = "baseline"
+    ERASE = "erase"
 
 
 class IncidentKind(StrEnum):

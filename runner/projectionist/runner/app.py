@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, overload
@@ -11,7 +12,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import settings as found_settings
 from projectionist.outbox.recording.recorded import Recorded
 from projectionist.projections.compiled.definition import Definition, check_distinct, definition
-from projectionist.projections.event import Event, type_of
+from projectionist.projections.event import AnyEvent, type_of
 from projectionist.projections.stream import Stream, check_streams
 from projectionist.runner.wait.read_row import fetch_of, read_row
 from projectionist.runner.wait.waiter import Waiter
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from projectionist.runner.wait.waiter import PublishReceipt
 
 ProviderFactory = Callable[..., Any]
+
+log = logging.getLogger("projectionist.runner")
 
 
 class AppError(ProjectionistError):
@@ -74,7 +77,7 @@ class App:
         """Return these consumers, or all when none is named."""
         return tuple(self.definition(name) for name in names) or self.definitions
 
-    def stream_of(self, event: type[Event]) -> Stream:
+    def stream_of(self, event: type[AnyEvent]) -> Stream:
         """Return the stream that events of this class are published to."""
         kind = type_of(event)
         for stream in self.streams:
@@ -85,6 +88,17 @@ class App:
             f"no stream of this app has events of type {kind!r}",
             remedy=f"Declare it: Stream(…, events=[{event.__name__}]). Streams of this app: {known}",
         )
+
+    def warn_of_lacking_providers(self) -> None:
+        """Log which consumers ask for providers that the app lacks: nothing else shows it before the first intent."""
+        for one in self.definitions:
+            if lacking := one.lacking(self.providers):
+                log.warning(
+                    "%s asks for %s, which this app lacks: its intents wait for a relay of an app that has "
+                    "App(providers={…}) with it",
+                    one.name,
+                    ", ".join(lacking),
+                )
 
     @asynccontextmanager
     async def running(
@@ -106,6 +120,7 @@ class App:
 
         settings, names = self._known_settings(), [one.name for one in self.definitions]
         settings.refuse_strangers(consumers=names, providers=self.providers)
+        self.warn_of_lacking_providers()
         chosen = self.definitions if consumers is None else tuple(map(self._consumer, consumers))
         providers = self.providers if relay else {}
         async with embedded(chosen, providers, settings, consumers=names, migrate=migrate) as running:

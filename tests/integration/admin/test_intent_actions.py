@@ -10,9 +10,12 @@ from tests.support.outbox import FORGETS, SLOW, Outbox, answer, execute_in_silen
 from tests.support.process import Ended, run_projectionist
 from tests.support.waiting import eventually
 
+from projectionist.core.digest import digest
 from projectionist.outbox.providers import Outcome
 
 pytestmark = pytest.mark.asyncio
+REVEAL = ("--reveal", "--reason", "ticket 7", "--actor", "ann")
+QUOTA = digest("quota used up")
 
 
 async def cli(harness: Outbox, *arguments: str) -> Ended:
@@ -26,6 +29,14 @@ async def seen(harness: Outbox, *arguments: str) -> Any:
     ended = await cli(harness, *arguments, "--json")
     assert ended.code in (0, 3), ended.err
     return msgspec.json.decode(ended.out)
+
+
+async def acts(harness: Outbox) -> list[tuple[str, str]]:
+    """What the audit trail holds."""
+    assert harness.settings.postgres.url is not None
+    url = harness.settings.postgres.url.reveal()
+    ended = await run_projectionist("audit", "--json", PROJECTIONIST_POSTGRES__URL=url)
+    return [(act["object"], act["reason"]) for act in msgspec.json.decode(ended.out)["acts"]]
 
 
 async def dead(harness: Outbox, count: int = 1, *, on_dead: str = "pass") -> list[str]:
@@ -56,12 +67,13 @@ async def test_the_list_is_grouped_by_error_and_says_what_waits_for_a_person(har
     ready = await harness.want("other")
     groups = (await seen(harness, "list"))["groups"]
     assert [(g["count"], g["state"], g["provider"], g["error"], g["sample"]) for g in groups] == [
-        (3, "dead", "stub", "quota used up", keys[0]),
+        (3, "dead", "stub", f"refused 402 [{QUOTA}]", keys[0]),
         (1, "ready", "other", None, ready),
     ]
     ended = await cli(harness, "list")
     assert ended.code == 3
-    assert "quota used up" in ended.out
+    assert f"refused 402 [{QUOTA}]" in ended.out
+    assert "quota used up" in (await cli(harness, "list", *REVEAL)).out
 
 
 async def test_filters_choose(harness: Outbox) -> None:
@@ -74,7 +86,8 @@ async def test_filters_choose(harness: Outbox) -> None:
         ["--state", "ready"],
     ):
         assert [row["key"] for row in (await seen(harness, "list", "--each", *filters))["intents"]] == [other]
-    assert len((await seen(harness, "list", "--each", "--error", "quota used up"))["intents"]) == 2
+    for error in ("quota used up", f"refused 402 [{QUOTA}]", QUOTA):
+        assert len((await seen(harness, "list", "--each", "--error", error))["intents"]) == 2
     assert (await seen(harness, "list", "--each", "--older-than", "3600"))["intents"] == []
     assert len((await seen(harness, "list", "--each", "--limit", "1"))["intents"]) == 1
 
@@ -85,8 +98,12 @@ async def test_one_intent_is_shown_with_its_attempts_and_without_its_content(har
     (attempt,) = shown["attempts"]
     assert (shown["state"], attempt["status"], attempt["outcome"]) == ("dead", "402", "refused")
     assert "body" not in shown
-    assert (await seen(harness, "show", key, "--body"))["body"] == '{"n":1}'
-    assert "quota used up" in (await cli(harness, "show", key)).out
+    assert "quota used up" not in (await cli(harness, "show", key)).out
+    assert await acts(harness) == []
+    assert (await cli(harness, "show", key, "--reveal")).code == 2
+    assert (await seen(harness, "show", key, *REVEAL))["body"] == '{"n":1}'
+    assert "quota used up" in (await cli(harness, "show", key, *REVEAL)).out
+    assert await acts(harness) == [(f"intent {key}", "ticket 7")] * 2
 
 
 async def test_a_sample_goes_before_the_group(harness: Outbox) -> None:
@@ -105,7 +122,7 @@ async def test_a_sample_goes_before_the_group(harness: Outbox) -> None:
     assert audit is not None
     assert (audit["object"], audit["detail"]) == (
         f"intent {keys[0]}",
-        '{"error": "quota used up", "state": "dead"}',
+        f'{{"error": "{QUOTA}", "state": "dead"}}',
     )
 
 

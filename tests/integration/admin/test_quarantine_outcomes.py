@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
@@ -11,7 +12,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
 from projectionist.core.operator import NotThere, TooLate
-from projectionist.core.settings.settings import Policy
+from projectionist.core.settings.settings import Headers, Policy
 
 pytestmark = pytest.mark.asyncio
 
@@ -232,4 +233,35 @@ async def test_a_corrected_event_that_fails_is_the_failed_head_of_its_aggregate(
 
     assert await live.head(s.Orders, "order/o1") == (0, "waiting", 1)
     assert await live.states(s.Orders) == {"a": "parked"}
+    await accounted_once(live, s.Orders)
+
+
+async def test_beyond_its_limit_quarantine_keeps_references_which_are_read_from_the_stream(
+    live: ConsumerHarness,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    policy = Policy(max_quarantined_payloads=2)
+    seqs = [
+        await live.publish(OrderPlaced("ann", n), f"o{n}", None, id=f"e{n}", headers={"x-version": "1"})
+        for n in range(5)
+    ]
+    await live.publish(OrderPlaced("bob", 9), "other", 1)
+    await live.settle(s.Orders, policy=policy)
+    kept = await inspection.rows(live, "quarantine", "seq", "headers", "data", order="seq")
+    assert [(seq, head is None, data is None) for seq, head, data in kept] == [
+        *((seq, False, False) for seq in seqs[:2]),
+        *((seq, True, True) for seq in seqs[2:]),
+    ]
+    read = msgspec.structs.replace(policy, headers=Headers(version="x-version"))
+    async with live.running(s.Orders, policy=read), live.quarantine(s.Orders) as verbs:
+        with pytest.raises(NotThere, match="only a reference"):
+            await verbs.edit((1, seqs[3]), ME, headers={"ce-aggregateversion": "1"})
+        await verbs.retry((1, seqs[3]), ME)
+        await verbs.retry((1, seqs[0]), ME)
+        await released(live, 2)
+    assert await live.rows("orders where order_id in ('o0', 'o3')") == [
+        ("o0", "placed", 0, '["placed"]'),
+        ("o3", "placed", 3, '["placed"]'),
+    ]
     await accounted_once(live, s.Orders)

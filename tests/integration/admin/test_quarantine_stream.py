@@ -73,7 +73,7 @@ async def test_a_truncated_entry_whose_message_is_purged_stays_until_data_is_sup
         await verbs.retry((1, seq), ME)
         await tried(live)
         assert await entries(live) == [(seq, "quarantined", "body", 1)]
-        assert "only their beginning" in await inspection.value(live, "quarantine", "detail")
+        assert "not all were kept" in await inspection.value(live, "quarantine", "detail")
         head = {"content-type": None, "ce-type": "order.noted", "ce-id": "a", "ce-aggregatetype": "order"}
         head |= {"ce-aggregateid": "o1", "ce-aggregateversion": "1"}
         await verbs.edit((1, seq), ME, headers=head, data=b'{"text":"short"}')

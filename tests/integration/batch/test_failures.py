@@ -194,7 +194,7 @@ async def test_no_body_however_broken_stops_another_aggregate(live: ConsumerHarn
     async with batch_drivers(live, s.Orders) as (driver,):
         bad = driver.read(OrderNoted("x"), "o1", 1)
         bad.data = body
-        bad.event, bad.problem = driver.consumer.reader.body(bad.type, bad.schema, body)
+        bad.event, bad.problem, _ = driver.consumer.reader.body(bad.type, bad.schema, body)
         assert bad.problem is not None
         await driver.settle(bad, driver.read(OrderPlaced("bob", 2), "o2", 1))
 

@@ -35,6 +35,6 @@ async def test_product_twin_drain_and_peer_take_part(servers: Servers, database:
     )
     assert found["live_beside"] > 0
     assert set(found["phases_s"]) >= {"bulk", "verify"}
-    assert 0 < found["held_s"] < 1
+    assert found["held_s"] > 0
     shown = rebuild.text(measured, LOAD)
     assert all(title in shown for title in rebuild.TITLES.values())

@@ -34,7 +34,9 @@ def test_without_urls_the_servers_of_the_project_are_used_and_named(
     found = settings()
     assert (found.postgres.url, found.nats.url) == (Url(servers.postgres_url), (Url(servers.nats_url),))
     told = capsys.readouterr().err.splitlines()
-    assert told == [f"note: using {Url(servers.postgres_url)} and {servers.nats_url} of `projectionist dev`"]
+    assert told == [
+        f"note: using {Url(servers.postgres_url)} and {Url(servers.nats_url)} of `projectionist dev`"
+    ]
 
 
 def test_a_server_that_is_down_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ async def test_events_that_hold_terminal_sequences_are_shown_as_escapes(
         shown = (await cli.run(*words.split())).out
         assert shown, words
         assert {one for one in shown if not one.isprintable()} <= {"\n", "\t"}, words
-    assert r"\x1b]0;PWNED" in await cli.done("quarantine", "show", "3")
+    assert r"\x1b]0;PWNED" in await cli.done("quarantine", "show", "3", *WHY)
     assert r"\u202egnp.exe" in await cli.done("parked", "show", "bad", *WHY)
     [event] = (await cli.seen("parked", "show", "bad", *WHY))["events"]
     assert STEERS in event["error"]

@@ -9,9 +9,10 @@ import pytest
 from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.keyed_lines import LineAdded, keyed
 from tests.support.retention import age, purge, sent
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
-from tests.support.shop_app import APP, environment
+from tests.support.shop_app import APP, KEYED_APP, environment
 
 from projectionist.projections import Projection, on
 
@@ -90,10 +91,12 @@ async def test_what_waits_says_for_whom_and_what_was_done_about_it(live: Consume
     await live.settle(s.Orders)
 
     parked = passages(await journey(cli, "bad"))["Orders"]["parked"]
-    assert (parked["waits"], parked["attempts"], parked["error"]) == (True, 1, "cannot digest bad")
-    assert "waits      for a person or new code: ValueError: cannot digest bad" in await cli.done(
-        "journey", "bad"
-    )
+    assert (parked["waits"], parked["attempts"], "error" in parked) == (True, 1, False)
+    assert "waits      for a person or new code: ValueError [" in await cli.done("journey", "bad")
+    told = await cli.done("journey", "bad", "--reveal", *WHY)
+    assert "waits      for a person or new code: ValueError: cannot digest bad" in told
+    acts = (await cli.seen("audit", "--action", "reveal"))["acts"]
+    assert [act["object"] for act in acts] == ["Orders: shop/bad"]
 
     await cli.done("parked", "skip", "bad", *WHY)
     await live.settle(s.Orders)
@@ -103,7 +106,7 @@ async def test_what_waits_says_for_whom_and_what_was_done_about_it(live: Consume
     assert [(b["kind"], b["what"], b["who"], b["why"]) for b in passage["beside"]] == [
         ("decision", "skip", "ann", "ticket 7")
     ]
-    assert [(act["action"], act["who"]) for act in skipped["acts"]] == [("skip", "ann")]
+    assert [(act["action"], act["who"]) for act in skipped["acts"]] == [("reveal", "ann"), ("skip", "ann")]
     behind = passages(await journey(cli, "behind"))["Orders"]
     assert (behind["state"], behind["verdict"]) == ("applied", "blocked")
     assert "after it was parked" in await cli.done("journey", "behind")
@@ -285,6 +288,23 @@ async def test_a_row_that_aggregates_share_is_named_where_its_event_can_be_read(
     assert (ended.code, "nowhere:app cannot be loaded" in ended.err) == (0, True)
 
 
+async def test_a_row_with_a_key_of_several_columns_is_named_as_far_as_it_is_known(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    s, cli = keyed(live.stream), Cli(live, tmp_path, **environment(live))
+    await live.migrate(s.Lines, s.Stock)
+    await live.publish(LineAdded(2, "a"), "o-1", 1, id="added")
+    await live.settle(s.Lines, s.Stock)
+
+    found = passages(await journey(cli, "added"))
+    assert (found["Lines"]["rows"], found["Stock"]["rows"]) == (['public.lines ["o-1", …]'], ["public.stock"])
+    named = passages(await journey(cli, "added", "--app", KEYED_APP))
+    assert {name: one["rows"] for name, one in named.items()} == {
+        "Lines": ['public.lines ["o-1",2]'],
+        "Stock": ['public.stock ["main","a"]'],
+    }
+
+
 async def test_a_condition_that_did_not_hold_is_told_of_its_event(live: ConsumerHarness, cli: Cli) -> None:
     class Large(
         Projection,
@@ -351,4 +371,5 @@ async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: Consum
     [passage] = one["consumers"]
     assert (one["id"], passage["consumer"], len(passage["intents"])) == ("sale-9", "a producer", 1)
     assert "not by a handler" in passage["note"]
+    assert "a producer: has asked for it (added" in await cli.done("journey", "--intent", "k-1")
     live.tampered = True  # no consumer has applied what it is of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import getsourcelines
 from typing import Any
 
 import pytest
@@ -10,10 +11,15 @@ import pytest_asyncio
 from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, Trouble, shop
+
+from projectionist.core.digest import digest
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "ticket 7")
+DIGEST = digest("ValueError: cannot digest bad …")
+MEETS = getsourcelines(Trouble.meet)[1] + 3
+"""The line that raises it."""
 
 
 @pytest_asyncio.fixture
@@ -44,11 +50,12 @@ async def test_the_list_is_grouped_by_what_is_alike_and_says_what_waits_for_some
     assert ended.code == 3
     groups = json.loads(ended.out)["groups"]
     assert [(g["count"], g["waiting"], g["cause"], g["type"], g["sample"], g["why"]) for g in groups] == [
-        (3, 3, "failed", "order.noted", "bad-1", "ValueError: cannot digest bad …"),
+        (3, 3, "failed", "order.noted", "bad-1", f"ValueError at shop.py:{MEETS} [{DIGEST}]"),
         (1, 0, "blocked", "order.paid", "paid-1", "behind an event that failed"),
         (1, 1, "gap", "order.paid", "paid-4", "behind missing versions: lost"),
     ]
-    assert "cannot digest bad …" in await cli.done("parked", "list")
+    assert f"ValueError at shop.py:{MEETS} [{DIGEST}]" in await cli.done("parked", "list")
+    assert "cannot digest bad …" in await cli.done("parked", "list", "--reveal", *WHY)
     hint = "Orders: 4 waiting for new code or a person. `projectionist parked list --consumer Orders`"
     assert hint in await cli.done("status")
 
@@ -64,7 +71,8 @@ async def test_a_group_with_one_text_shows_it_whole_and_is_chosen_by_it(
     )
 
     async def failed(*filters: str) -> list[tuple[int, str]]:
-        groups = (await cli.seen("parked", "list", "--cause", "failed", *filters))["groups"]
+        shown = await cli.seen("parked", "list", "--cause", "failed", "--reveal", *WHY, *filters)
+        groups = shown["groups"]
         return [(g["count"], g["why"]) for g in groups]
 
     assert await failed() == [(3, "BadValue: column … takes …, got …")]
@@ -83,6 +91,8 @@ async def test_filters_choose(cli: Cli, s: Any) -> None:
     assert len(await ids("--type", "order.noted", "--limit", "2")) == 2
     assert await ids("--aggregate", "order/o1") == ["bad-1", "paid-1"]
     assert await ids("--error", "ValueError: cannot digest bad …") == ["bad-1", "bad-2", "bad-3"]
+    assert await ids("--error", f"ValueError at shop.py:{MEETS} [{DIGEST}]") == ["bad-1", "bad-2", "bad-3"]
+    assert await ids("--error", DIGEST) == ["bad-1", "bad-2", "bad-3"]
     assert await ids("--older-than", "3600") == []
     assert await ids("--consumer", "Orders", "--cause", "blocked") == ["paid-1"]
     assert "there is no consumer 'Nobody'" in await cli.refused("parked", "list", "--consumer", "Nobody")
@@ -93,21 +103,21 @@ async def test_an_event_is_shown_without_its_payload_unless_asked_for_on_record(
 ) -> None:
     [shown] = (await cli.seen("parked", "show", "bad-1"))["events"]
     assert (shown["consumer"], shown["aggregate"], shown["version"]) == ("Orders", "order/o1", 2)
-    assert (shown["error_class"], shown["error"]) == ("ValueError", "cannot digest bad 1")
-    assert "in meet" in shown["stack"]
+    assert (shown["error_class"], shown["why"]) == ("ValueError", f"ValueError at shop.py:{MEETS} [{DIGEST}]")
     assert (shown["attempts"], shown["size"], len(shown["hash"])) == (1, 16, 32)
     assert shown["first_failed"] == shown["last_failed"]
-    assert "data" not in shown
-    text = await cli.done("parked", "show", "bad-1")
-    assert "in meet" in text
-    assert '{"text"' not in text
+    assert not {"data", "error", "stack", "problem"} & shown.keys()
+    assert "digest bad" not in await cli.done("parked", "show", "bad-1")
 
     assert "--reveal needs a reason" in await cli.refused("parked", "show", "bad-1", "--reveal")
     [shown] = (await cli.seen("parked", "show", "bad-1", "--reveal", *WHY))["events"]
-    assert shown["data"] == '{"text":"bad 1"}'
-    assert await inspection.rows(live, "audit", "who", "action", "object", "reason", action="reveal") == [
-        ("ann", "reveal", "Orders: shop/bad-1", "ticket 7")
-    ]
+    assert (shown["data"], shown["error"]) == ('{"text":"bad 1"}', "cannot digest bad 1")
+    assert "in meet" in shown["stack"]
+    assert "in meet" in await cli.done("parked", "show", "bad-1", "--reveal", *WHY)
+    assert (
+        await inspection.rows(live, "audit", "who", "action", "object", "reason", action="reveal")
+        == [("ann", "reveal", "Orders: shop/bad-1", "ticket 7")] * 2
+    )
     assert "no event 'nothing' is parked" in await cli.refused("parked", "show", "nothing")
 
 

@@ -54,11 +54,12 @@ async def test_one_entry_is_shown_with_its_headers_and_its_payload_only_on_reque
 ) -> None:
     [shown] = (await cli.seen("quarantine", "show", "2"))["entries"]
     assert (shown["consumer"], shown["cause"], shown["state"]) == ("Orders", "version", "quarantined")
-    assert "ce-id: b" in shown["headers"]
+    assert "ce-id" in shown["headers"]
     assert "data" not in shown
-    assert "ce-id: b" in await cli.done("quarantine", "show", "2")
+    assert "ce-id:" not in await cli.done("quarantine", "show", "2")
 
     [shown] = (await cli.seen("quarantine", "show", "2", "--reveal", *WHY))["entries"]
+    assert "ce-id: b" in shown["headers"]
     assert shown["data"] == '{"cents":5}'
     acts = (await cli.seen("audit", "--action", "reveal"))["acts"]
     assert [(a["who"], a["object"]) for a in acts] == [("ann", "Orders: sequence 2 of incarnation 1")]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import logging
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import nkeys  # type: ignore[import-untyped]  # it comes without types
 import pytest
 import trustme
+from nats.errors import FlushTimeoutError
 from tests.support.gateway import Gateway, gateway
+from tests.support.nats_server import address, public, seed, server, signed_in
 from tests.support.proxy import proxied
 from tests.support.servers import Servers
 from tests.support.waiting import HANG_S, eventually, listening
@@ -25,39 +23,10 @@ from projectionist.core.nats.connections import BrokerUnreachable
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.secret import Secret, Url
 from projectionist.core.settings.settings import Nats
-from projectionist.ops.embedded import binaries
 
 pytestmark = pytest.mark.asyncio
 
 CANARY = "canary-in-a-secret"
-
-
-@contextmanager
-def server(folder: Path, configuration: str) -> Iterator[Path]:
-    """A nats-server of the test's own; the folder of its ports file."""
-    (folder / "nats.conf").write_text(f'listen: "127.0.0.1:-1"\nports_file_dir: "{folder}"\n{configuration}')
-    process = subprocess.Popen(
-        [binaries.nats_server(), "-c", str(folder / "nats.conf"), "-l", str(folder / "log")]
-    )
-    try:
-        yield folder
-    finally:
-        process.kill()
-        process.wait()
-
-
-def first_url(ports: Path) -> str:
-    text = ports.read_text("utf-8")
-    return str(json.loads(text)["nats"][0]) if text else ""
-
-
-async def address(folder: Path) -> str:
-    """Where it listens, once it does."""
-
-    async def told() -> str:
-        return next(map(first_url, folder.glob("*.ports")), "")  # noqa: ASYNC240  a small local file
-
-    return await eventually(told)
 
 
 @pytest.fixture
@@ -192,22 +161,7 @@ async def test_a_token_is_checked_and_never_shown(
 
 async def test_a_creds_file_is_used(tmp_path: Path) -> None:
     """An operator signs an account, which signs a user: what `nsc` writes."""
-    operator, account, user = (
-        nkeys.encode_seed(bytes([number] * 32), prefix)
-        for number, prefix in enumerate(
-            (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_USER)
-        )
-    )
-    limits = {"subs": -1, "data": -1, "payload": -1, "conn": -1, "leaf": -1, "imports": -1, "exports": -1}
-    by_operator = token(operator, operator, {"type": "operator", "version": 2})
-    by_account = token(operator, account, {"type": "account", "version": 2, "limits": limits})
-    by_user = token(account, user, {"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1})
-    (tmp_path / "user.creds").write_text(
-        f"-----BEGIN NATS USER JWT-----\n{by_user}\n------END NATS USER JWT------\n\n"
-        f"-----BEGIN USER NKEY SEED-----\n{user.decode()}\n------END USER NKEY SEED------\n"
-    )
-    known = f'operator: "{by_operator}"\nresolver: MEMORY\nresolver_preload: {{ {public(account)}: "{by_account}" }}'
-    with server(tmp_path, known) as folder:
+    with server(tmp_path, signed_in(tmp_path)) as folder:
         settings = Nats(url=(Url(await address(folder)),), creds_file=str(tmp_path / "user.creds"))
         client = await connections.connect(settings, name="test")
         await client.flush()
@@ -216,34 +170,10 @@ async def test_a_creds_file_is_used(tmp_path: Path) -> None:
             await connections.connect(Nats(url=settings.url), name="test", within_s=2)
 
 
-def public(seed: bytes) -> str:
-    return str(nkeys.from_seed(bytearray(seed)).public_key.decode())
-
-
-def token(signer: bytes, subject: bytes, claims: dict[str, object]) -> str:
-    """What one key says of another."""
-    body = {
-        "jti": "1",
-        "iat": 1,
-        "iss": public(signer),
-        "name": "test",
-        "sub": public(subject),
-        "nats": claims,
-    }
-    parts = [{"typ": "JWT", "alg": "ed25519-nkey"}, body]
-    text = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
-    return f"{text}.{_encoded(nkeys.from_seed(bytearray(signer)).sign(text.encode()))}"
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
 async def test_an_nkey_file_is_used(tmp_path: Path) -> None:
-    seed = nkeys.encode_seed(bytes(range(32)), nkeys.PREFIX_BYTE_USER)
-    public = nkeys.from_seed(bytearray(seed)).public_key.decode()
-    (tmp_path / "user.nk").write_bytes(seed)
-    with server(tmp_path, f'authorization {{ users = [{{ nkey: "{public}" }}] }}') as folder:
+    key = seed(1, nkeys.PREFIX_BYTE_USER)
+    (tmp_path / "user.nk").write_bytes(key)
+    with server(tmp_path, f'authorization {{ users = [{{ nkey: "{public(key)}" }}] }}') as folder:
         settings = Nats(url=(Url(await address(folder)),), nkey_file=str(tmp_path / "user.nk"))
         client = await connections.connect(settings, name="test")
         await client.flush()
@@ -299,3 +229,17 @@ class TestTls:
         settings = Nats(url=(await self.by_name(guarded),), tls="verify-full", ca_file=authority)
         with pytest.raises(BrokerUnreachable, match="taken away"):
             await connections.connect(settings, name="test")
+
+
+async def test_an_answer_to_a_flush_that_was_given_up_ends_no_connection(servers: Servers) -> None:
+    """nats-py sets the result of the cancelled future, and its read loop ends over that for good."""
+    settings = Nats(url=(Url(servers.nats_url),))
+    client = await connections.connect(settings, name="flusher")
+    try:
+        with servers.nats_stopped(), pytest.raises(FlushTimeoutError):
+            await client.flush(1)
+        await client.flush(int(HANG_S))
+        await client.flush(int(HANG_S))
+        assert client.is_connected
+    finally:
+        await client.close()

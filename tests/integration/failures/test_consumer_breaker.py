@@ -18,6 +18,7 @@ from projectionist.ops.commands.status import next_steps
 from projectionist.runner.consumers import status
 from projectionist.runner.consumers.status import ConsumerStatus
 from projectionist.runner.failures import consumer_breaker
+from projectionist.runner.failures.failure_window import PROBED
 
 pytestmark = pytest.mark.asyncio
 
@@ -151,6 +152,38 @@ async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: C
     assert one.heads["waiting"] - before <= 20
     assert one.heads["waiting"] <= 200
     assert openings == 2
+
+
+async def test_a_probe_has_one_batch_open_at_a_time(live: ConsumerHarness) -> None:
+    """While its first batch waits to report what has failed, no other tries further keys."""
+    s = shop(live.stream)
+    s.trouble.poison.add("bad")
+    await live.migrate(s.Orders)
+    for number in range(400):
+        await live.publish(OrderNoted("bad"), f"o{number}", 1)
+
+    with listening() as heard:
+        async with (
+            live.running(s.Orders, policy=policy(open_s=600), limits=Limits(max_rows=50)),
+            live.connected() as batches,
+            live.connected() as reports,
+        ):
+            await heard.wait("breaker.open")
+            await heard.wait("worker.waiting")
+            before = (await shown(live)).heads["waiting"]
+            async with reports.transaction():
+                async with batches.transaction():
+                    await batches.execute(f"lock table {SCHEMA}.inbox in share mode")
+                    await live.pool.execute(
+                        f"update {SCHEMA}.consumer_breakers set until = clock_timestamp()"
+                    )
+                    await heard.wait("breaker.half_open")
+                    await reports.execute(f"lock table {SCHEMA}.consumer_breakers in exclusive mode")
+                await live.blocked(by=reports)
+            await heard.wait("breaker.open", 2)
+            await heard.wait("worker.waiting", 2)
+
+    assert (await shown(live)).heads["waiting"] == before + PROBED
 
 
 async def test_a_process_with_shorter_pauses_respects_those_of_another(live: ConsumerHarness) -> None:

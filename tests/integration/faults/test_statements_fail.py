@@ -69,8 +69,9 @@ PATIENT = msgspec.structs.replace(RETRIES, attempts=10_000)
 """What fails for a while is tried again for longer, however slow the machine is."""
 GRACE_MS = 60_000
 """No version that is not published yet is taken for lost meanwhile, however slow the machine is: that would be told."""
+SLOW: dict[str, Any] = {"gap_fetch_delay_ms": GRACE_MS, "retry": PATIENT}
 AT_ONCE = 8
-EVERY = 5
+EVERY = 8
 
 
 def fault_of(statement: str, state: str) -> Fault:
@@ -107,8 +108,7 @@ async def each(some: Iterable[tuple[str, str]], do: Callable[[str, str], Awaitab
 @pytest.mark.parametrize("where", STATEMENTS)
 async def test_what_fails_for_a_while_drains_by_itself_afterwards(servers: Servers, where: str) -> None:
     async def do(state: str, statement: str) -> None:
-        policy: dict[str, Any] = {"gap_fetch_delay_ms": GRACE_MS, "retry": PATIENT}
-        async with boundary(servers, "Orders", "Journal", **policy) as one, one.running():
+        async with boundary(servers, "Orders", "Journal", **SLOW) as one, one.running():
             await one.good(1)
             await one.drained()
             heads = await one.headless()
@@ -136,7 +136,7 @@ async def test_what_is_always_refused_of_one_event_keeps_no_other_waiting(
     servers: Servers, statement: str
 ) -> None:
     async def do(state: str, statement: str) -> None:
-        async with boundary(servers, "Orders", "Journal") as one, one.running():
+        async with boundary(servers, "Orders", "Journal", **SLOW) as one, one.running():
             await one.good(1)
             await one.drained()
             one.faults.stand(Fault(statement, state, holding=VICTIM.encode()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from nats.aio.client import Client
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Servers, Stream
 from tests.support.shop import OrderPlaced
+from tests.support.waiting import listening
 
 from projectionist.core.nats import connections
 from projectionist.core.nats.fast_client import Arrival
@@ -99,3 +101,13 @@ async def test_single_messages_are_fetched_and_what_is_gone_is_missing(
     found: dict[int, Any] = await fetch(client, stream.name, ALL, wanted)
     assert sorted(found) == [1, 2, *range(100, 200), 499]
     assert {sequence(one) for one in found.values()} == set(found)
+
+
+async def test_single_messages_are_asked_for_again_where_the_broker_did_not_answer(
+    client: Client, servers: Servers, stream: Stream
+) -> None:
+    with listening() as heard:
+        fetching = asyncio.create_task(fetch(client, stream.name, ALL, [1, 100, 300]))
+        with servers.nats_stopped():
+            await heard.wait("scan.unanswered")
+        assert sorted(await fetching) == [1, 100, 300]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -246,12 +245,10 @@ async def test_a_process_that_cannot_finish_an_event_ends_when_it_is_asked_to(
     }
     async with projectionist("run", "tests.support.notes:app", env=environment) as child:
         await child.heard("batch.judged")
-        asked = time.monotonic()
         child.signal(signal.SIGTERM)
         ended = await child.ended()
 
     assert ended.code == 0
-    assert time.monotonic() - asked < 2 + 10  # and what it takes to give back what it holds
 
 
 async def test_a_start_brings_nothing_forward_that_waits_for_long_on_purpose(live: ConsumerHarness) -> None:

@@ -84,7 +84,7 @@ async def test_an_unreadable_quarantine_entry_keeps_no_other_due_entry_waiting(
             await live.pool.execute("update projectionist.quarantine set due = clock_timestamp()")
             await heard.wait("setbacks.noted", 2)
             s.trouble.later.clear()
-            await comes(live, "select head from {s}.positions where aggregate = 'order/o1'", "clear")
+            await inspection.reaches("clear", inspection.head_state, live, "order/o1")
             monkeypatch.undo()
             await comes(live, "select due is null from {s}.quarantine", True)
             await live.settled(s.Orders)
@@ -296,7 +296,7 @@ async def test_what_was_refused_and_is_missing_is_named_and_comes_from_quarantin
     await live.publish(OrderPlaced("ann", 1), "o1", 1, id="odd")
     await live.publish(OrderPaid(1), "o1", 2)
     async with live.running(s.Orders):
-        await comes(live, "select head from {s}.positions where aggregate = 'order/o1'", "waiting")
+        await inspection.reaches("waiting", inspection.head_state, live, "order/o1")
         told = await inspection.value(live, "incidents", "detail", closed=None)
         assert "version 1 is in quarantine, at sequence 1: refused" in told
         assert await inspection.value(live, "quarantine", "attempts") == 0

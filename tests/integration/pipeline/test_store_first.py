@@ -15,6 +15,7 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.operator import Act
+from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import Policy, Settings, Telemetry
 from projectionist.projections import Event, definition
@@ -273,7 +274,7 @@ def test_it_is_refused_where_nobody_would_see_the_backlog() -> None:
     refuse_unmonitored([orders], Settings())
     for telemetry in (
         Telemetry(exporter="otlp"),
-        Telemetry(endpoint="http://collector:4317"),
+        Telemetry(endpoint=Url("http://collector:4317")),
         Telemetry(allow_unmonitored=True),
     ):
         refuse_unmonitored([orders], Settings(consumer_defaults=STORE, telemetry=telemetry))

@@ -32,7 +32,7 @@ async def test_a_redirect_to_a_private_address_is_not_followed() -> None:
 async def test_a_name_that_flips_to_a_private_address_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     # Loopback stands for a public address here, so that the first attempt can get through.
     only_private = [(ip_network("10.0.0.0/8"), "private")]
-    monkeypatch.setattr("projectionist.outbox.providers.egress._RANGES", only_private)
+    monkeypatch.setattr("projectionist.outbox.providers.address_ranges._RANGES", only_private)
     site = resolver({"flips.test": ["127.0.0.1", "10.0.0.1"]})
     async with (
         tls_stub("flips.test") as (stub, ca_file),

@@ -97,6 +97,32 @@ async def test_a_header_that_has_no_valid_name_is_refused_at_the_start() -> None
         )
 
 
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ({"subject": "x", "headers": {"Nats-Rollup": "{order_id}"}}, "an order to the server"),
+        ({"subject": "x", "headers": {"nats-expected-last-sequence": "1"}}, "an order to the server"),
+        ({"subject": "$JS.API.STREAM.PURGE.{order_id}"}, "begins with"),
+        ({"subject": "${order_id}.x"}, "begins with"),
+    ],
+)
+async def test_an_order_to_the_server_is_refused_at_the_start(section: dict[str, object], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        build(NatsSettings, section, ("providers", "events"), Layers(Settings, None, {}))
+
+
+async def test_content_that_would_make_a_subject_of_the_server_is_refused() -> None:
+    settings = build(
+        NatsSettings, {"subject": "{order_id}.x"}, ("providers", "events"), Layers(Settings, None, {})
+    )
+    for value in ("$JS", "$SYS", "$"):
+        body = msgspec.json.encode({"order_id": value})
+        request = Request(key="k", provider="events", destination="events", intent="I", body=body)
+        reply = prepare(NatsPublish("events", settings, ProviderContext()), request)
+        assert isinstance(reply, Reply)
+        assert (reply.outcome, "begin with $" in reply.reason) == (Outcome.REFUSED, True)
+
+
 async def test_without_a_connection_nothing_is_sent_nor_kept_for_later(
     servers: Servers, stream: Stream
 ) -> None:

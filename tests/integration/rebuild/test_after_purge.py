@@ -16,7 +16,8 @@ from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history import applied_filter
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.verify.replay import Range, Replayer
+from projectionist.runner.jetstream.stream_range import Range
+from projectionist.runner.verify.replay import Replayer
 from projectionist.runner.verify.verify import Verified
 
 pytestmark = pytest.mark.asyncio

@@ -375,6 +375,28 @@ async def test_whoever_holds_the_barrier_too_long_is_undone(live: ConsumerHarnes
         assert not await connection.fetchval("select paused from projectionist.consumers")
 
 
+async def test_a_build_whose_opening_took_too_long_once_is_opened_again(live: ConsumerHarness) -> None:
+    """The server was slow for a moment: that says nothing about the build."""
+    s, rebuilds = shop(live.stream), RebuildHarness(live)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
+    await live.settle(s.Orders)
+    await live.pool.execute("""
+        create sequence openings;
+        create function slow_at_first() returns trigger language plpgsql as $$ begin
+            if nextval('public.openings') = 1 then perform pg_sleep(600); end if;
+            return new;
+        end $$;
+        create trigger slow_at_first before insert on projectionist.builds
+        for each row execute function slow_at_first()""")
+
+    with listening() as heard:
+        await rebuilds.rebuild(s.Orders)
+
+    assert heard.counts["rebuild.lock_wait"] == 1
+    assert await live.pool.fetchval("select last_value from openings") == 2
+
+
 async def pausing_for(connection: Connection, number: int, seconds: float) -> None:
     async with barrier.alone(connection, SCHEMA, number, "test", within_s=0.1):
         await connection.execute("update projectionist.consumers set paused = true")

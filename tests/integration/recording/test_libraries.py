@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import contextlib
 from typing import Any
 
 import psycopg
@@ -11,6 +11,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
+from tests.support.django_connection import django_connection
 from tests.support.recording import CartOpened, CartPaid, RecordingApp
 from tests.support.servers import Servers, Stream
 
@@ -33,9 +34,13 @@ def url(cart: RecordingApp, driver: str) -> str:
     return given.reveal().replace("postgresql://", f"postgresql+{driver}://", 1)
 
 
+def plain(cart: RecordingApp) -> str:
+    return url(cart, "x").replace("+x", "")
+
+
 def recorded(cart: RecordingApp) -> str | None:
     """What is there, as a connection of its own sees it."""
-    with psycopg.connect(url(cart, "x").replace("+x", "")) as connection:
+    with psycopg.connect(plain(cart)) as connection:
         row = connection.execute(RECORDED).fetchone()
     assert row is not None
     return row[0] if row[0] is None else str(row[0])
@@ -157,7 +162,7 @@ class TestBlocking:
         assert recorded(cart) == "cart/1:1 cart/1:2 cart/1:3"
 
     def test_psycopg(self, cart: RecordingApp) -> None:
-        with psycopg.connect(url(cart, "x").replace("+x", ""), row_factory=dict_row) as connection:
+        with psycopg.connect(plain(cart), row_factory=dict_row) as connection:
             self.refused(cart, connection)
             with connection.transaction(force_rollback=True):
                 self.story(cart, connection)
@@ -166,35 +171,40 @@ class TestBlocking:
                 self.story(cart, connection)
         assert recorded(cart) == "cart/1:1 cart/1:2 cart/1:3"
 
-    def test_django(self, cart: RecordingApp) -> None:
-        # It has no types, and none are worth it here.
-        django, db, utils = (
-            import_module("django"),
-            import_module("django.db"),
-            import_module("django.db.utils"),
-        )
-        if not (found := import_module("django.conf").settings).configured:
-            found.configure()
-            django.setup()
-        address = psycopg.conninfo.conninfo_to_dict(url(cart, "x").replace("+x", ""))
-        names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-        database = {name: address.get(word, "") for name, word in names.items()}
-        handler = utils.ConnectionHandler(
-            {"default": {"ENGINE": "django.db.backends.postgresql", **database}}
-        )
-        db.connections["default"] = connection = handler["default"]
-        try:
+    @pytest.mark.parametrize("bound", [False, True], ids=["client", "server"])
+    def test_django(self, cart: RecordingApp, bound: bool) -> None:
+        with django_connection(plain(cart), server_side_binding=bound) as (connection, transaction):
+            connection.force_debug_cursor = bound  # it formats each statement for its log
             self.refused(cart, connection)
-            with db.transaction.atomic():
+            with transaction.atomic():
                 self.story(cart, connection)
-                db.transaction.set_rollback(True)
+                transaction.set_rollback(True)
             assert recorded(cart) is None
-            with db.transaction.atomic(), db.transaction.atomic():
+            with transaction.atomic(), transaction.atomic():
                 self.story(cart, connection)
-        finally:
-            connection.close()
-            del db.connections["default"]
         assert recorded(cart) == "cart/1:1 cart/1:2 cart/1:3"
+
+    def test_django_loses_what_was_recorded_in_a_savepoint_that_is_undone(self, cart: RecordingApp) -> None:
+        with django_connection(plain(cart)) as (connection, transaction), transaction.atomic():
+            outbox = cart.app.outbox(connection)
+            outbox.record("cart/1", CartOpened("ann"), expected_version=0)
+            with transaction.atomic():
+                outbox.record("cart/1", CartPaid(7), expected_version=1)
+                transaction.set_rollback(True)
+            with pytest.raises(VersionConflict) as conflict, transaction.atomic():
+                outbox.record("cart/1", CartPaid(7), expected_version=2)
+            assert conflict.value.actual == 1
+            outbox.record("cart/1", CartPaid(8), expected_version=1)
+        assert recorded(cart) == "cart/1:1 cart/1:2"
+
+    def test_django_records_nothing_in_a_transaction_that_has_failed(self, cart: RecordingApp) -> None:
+        with django_connection(plain(cart)) as (connection, transaction), transaction.atomic():
+            with contextlib.suppress(Exception), connection.cursor() as cursor:
+                cursor.execute("select 1 / 0")
+            with pytest.raises(Exception, match="transaction is aborted"):
+                cart.app.outbox(connection).record("cart/1", CartOpened("ann"), expected_version=0)
+            transaction.set_rollback(True)
+        assert recorded(cart) is None
 
 
 @pytest.mark.parametrize("wrong", [object(), "postgresql://", create_engine("postgresql+psycopg://")])

@@ -85,6 +85,7 @@ async def test_events_are_published_as_their_classes_and_the_call_say(
         aggregate="cart/a.b é",
         version=2,
         ids=("cart/a.b é:1", "cart/a.b é:2"),
+        hashes=recorded.hashes,
     )
     assert (then.version, then.id) == (3, "cart/a.b é:3")
     await relayed(harness, cart)
@@ -291,6 +292,48 @@ async def test_who_waits_for_what_was_recorded_wakes_the_relay_and_sees_it(
         (found,) = await Journeys(connection, "projectionist").events(recorded.id)
         assert (found.aggregate, found.version) == (recorded.aggregate, recorded.version)
         assert [one.consumer for one in found.consumers] == consumers
+
+
+async def test_an_event_larger_than_the_server_takes_is_dead_and_says_so(
+    harness: RelayHarness, cart: RecordingApp
+) -> None:
+    """The database does not know what the server takes; what is behind it waits."""
+    async with cart.client() as client:
+        customer = "a" * client.max_payload
+    async with harness.connection.transaction():
+        await cart.app.outbox(harness.connection).record(
+            "cart/1", CartOpened(customer), CartPaid(7), expected_version=0
+        )
+    key = await harness.connection.fetchval(f"{KEYS} limit 1")
+    async with cart.relaying(harness):
+        await harness.becomes(key, "dead")
+    (attempt,) = await harness.attempts(key)
+    assert (attempt["outcome"], attempt["reason"]) == ("refused", "larger than the server takes")
+    assert await harness.states() == {"dead": 1, "ready": 1}
+    assert await cart.told() == []
+    async with cart.app.publisher() as publisher:
+        with pytest.raises(PublishError, match="the broker takes no event of"):
+            await publisher.record("cart/2", CartOpened(customer), expected_version=0)
+
+
+async def test_an_event_is_not_taken_for_another_one_that_bears_its_id(
+    harness: RelayHarness, cart: RecordingApp, live: ConsumerHarness
+) -> None:
+    """Two ways into one aggregate give one version, and so one id, twice."""
+    await live.migrate(cart.view)
+    app, connection = waiting(cart.app, cart.settings), harness.connection
+    async with live.running(cart.view), app.publisher() as publisher:
+        first = await publisher.record("cart/1", CartOpened("ann"), expected_version=0)
+        assert (await app.wait_for(cart.view, first, timeout_s=HANG_S)).is_applied
+        async with connection.transaction():
+            other = await app.outbox(connection).record("cart/1", CartOpened("bob"), expected_version=0)
+        assert other.ids == first.ids
+        assert (await app.wait_for(cart.view, other, timeout_s=1)).outcome is WaitOutcome.PENDING
+        async with cart.relaying(harness):
+            found = await app.wait_for(cart.view, other, timeout_s=HANG_S)
+        assert found.outcome is WaitOutcome.QUARANTINED
+        assert (await app.wait_for(cart.view, first, timeout_s=HANG_S)).is_applied
+    assert await live.rows("cart_view") == [("1", "ann", 0)]
 
 
 @pytest.mark.parametrize("step", ["relay.leased", "relay.started", "relay.replied"])

@@ -6,10 +6,16 @@ import asyncio
 from typing import Any
 
 import pytest
-from nats.js.api import SubjectTransform
+from nats.aio.client import Client
+from nats.js.api import StreamConfig, StreamSource, SubjectTransform
 from tests.support.recording import CartOpened, CartPaid, RecordingApp
 from tests.support.servers import Servers, Stream
 
+from projectionist.api import App
+from projectionist.api import Stream as DeclaredStream
+from projectionist.outbox.providers import ProviderContext
+from projectionist.outbox.providers.base import NotReady
+from projectionist.outbox.providers.recorded_events import RecordedEvents, RecordedEventSettings
 from projectionist.outbox.publishing import publisher as publisher_of
 from projectionist.outbox.publishing.publisher import NotPublished, PublishError, WrongSequence
 from projectionist.outbox.recording import stream_recorder
@@ -40,6 +46,7 @@ async def test_events_are_stored_with_consecutive_versions(cart: RecordingApp) -
         version=2,
         ids=("cart/1:1", "cart/1:2"),
         sequence=2,
+        hashes=first.hashes,
     )
     assert (other.sequence, then.sequence, then.version) == (3, 4, 3)
     assert await cart.told() == [
@@ -199,6 +206,29 @@ async def test_where_the_server_counts_in_another_way_no_call_goes_on_for_ever(c
             except WrongSequence:
                 wrong += 1
     assert 0 < wrong == 8 - len(await cart.told())
+
+
+async def test_a_mirror_takes_no_events_and_names_its_origin(cart: RecordingApp, stream: Stream) -> None:
+    """What is published under its subjects is stored by the origin, and read in the mirror later."""
+    mirror = f"{stream.name}_MIRROR"
+    declared = DeclaredStream(mirror, f"{stream.name}.{{id}}", source="cart-api", events=[CartOpened])
+    app = App(streams=[declared], settings=cart.settings)
+    said = f"{mirror} is a mirror of {stream.name}, and takes no events"
+    async with cart.client() as client, app.publisher() as publisher:
+        await client.jetstream().add_stream(StreamConfig(name=mirror, mirror=StreamSource(name=stream.name)))
+        try:
+            with pytest.raises(PublishError, match=said):
+                await publisher.record("cart/1", CartOpened("ann"), expected_version=0)
+
+            async def given() -> Client:
+                return client
+
+            provider = RecordedEvents(mirror, RecordedEventSettings(), ProviderContext(nats=given))
+            with pytest.raises(NotReady, match=said):
+                await provider.open()
+        finally:
+            await client.jetstream().delete_stream(mirror)
+    assert await cart.told() == []
 
 
 async def test_a_server_that_gives_no_answer_is_told_and_the_call_made_again_goes_on(

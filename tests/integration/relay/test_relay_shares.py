@@ -189,3 +189,27 @@ async def test_an_idle_relay_asks_at_most_once_a_second(harness: Outbox) -> None
             await heard.wait("relay.asked", 4)
             took = asyncio.get_running_loop().time() - began
     assert took > 3, f"4 questions within {took:.1f} s"
+
+
+async def test_destinations_that_are_well_and_full_buckets_are_forgotten_after_a_day(harness: Outbox) -> None:
+    stub = scripted()
+    day = "clock_timestamp() - interval '25 hours'"
+    await harness.connection.execute(
+        f"""insert into projectionist.circuits (provider, destination, state, held, changed) values
+            ('stub', 'well', 'closed', null, {day}), ('stub', 'fresh', 'closed', null, clock_timestamp()),
+            ('stub', 'open', 'open', null, {day}), ('stub', 'held', 'closed', 'gone', {day}),
+            ('other', 'well', 'closed', null, {day});
+        insert into projectionist.buckets (provider, destination, tokens, granted, refilled) values
+            ('stub', 'full', 0, 1, {day}), ('stub', 'fresh', 0, 1, clock_timestamp()), ('other', 'full', 0, 1, {day})"""
+    )
+    with listening() as heard:
+        async with harness.relaying(made(stub, rate_per_s=1.0, burst=5)):
+            await heard.wait("relay.tended")
+    assert await harness.destinations("circuits") == ["other well", "stub fresh", "stub held", "stub open"]
+    assert await harness.destinations("buckets") == ["other full", "stub fresh"]
+    slow = made(stub, rate_per_s=0.00001, burst=5)
+    await harness.connection.execute(f"update projectionist.buckets set refilled = {day}")
+    with listening() as heard:
+        async with harness.relaying(slow):
+            await heard.wait("relay.tended")
+    assert await harness.destinations("buckets") == ["other full", "stub fresh"], "it is not full yet"

@@ -311,8 +311,25 @@ async def test_counters_of_processes_long_gone_are_added_up(live: ConsumerHarnes
     )
     await purge(live, s.Spend)
     assert await live.value(count) == applied
-    assert await live.fetch("select distinct runner from {s}.counters") == [(0,)]
+    assert set(await inspection.rows(live, "counters", "runner")) == {(0,)}
     assert await inspection.count(live, "runners") == 0
+
+
+async def test_hours_of_months_long_over_are_counted_together(live: ConsumerHarness) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Spend)
+    await live.pool.execute(
+        """insert into projectionist.counters (consumer, runner, hour, type, outcome, n)
+        select 1, 0, h, 'order.paid', 'applied', 2 from generate_series(
+            date_trunc('month', clock_timestamp(), 'UTC') - interval '3 months',
+            date_trunc('hour', clock_timestamp(), 'UTC'), interval '12 hours') h"""
+    )
+    applied = sum(n for (n,) in await inspection.rows(live, "counters", "n"))
+    for _ in range(2):
+        await purge(live, s.Spend)
+        left = await inspection.rows(live, "counters", "n")
+        assert sum(n for (n,) in left) == applied
+        assert 2 + 2 * 28 <= len(left) <= 2 + 2 * 2 * 31, "of old months a row, of the last two each hour"
 
 
 async def test_the_row_of_a_batch_that_was_open_when_the_purge_began_waits_for_its_intents(

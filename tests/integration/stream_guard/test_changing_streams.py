@@ -27,7 +27,8 @@ from projectionist.projections import Projection, definition, on
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.durable import StreamUnfit
-from projectionist.runner.verify.replay import Range, Replayer
+from projectionist.runner.jetstream.stream_range import Range
+from projectionist.runner.verify.replay import Replayer
 
 pytestmark = pytest.mark.asyncio
 

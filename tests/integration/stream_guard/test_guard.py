@@ -16,6 +16,7 @@ import pytest
 from nats.js.api import StreamSource
 from nats.js.errors import NotFoundError
 from tests.support import inspection
+from tests.support.app_waiter import waiting
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.copies import copy_of
 from tests.support.load import Load, tuned
@@ -97,7 +98,7 @@ async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    app = App(projections=[s.Orders], settings=live.settings)
+    app = waiting(App(projections=[s.Orders], settings=live.settings), live.settings)
     first = Published(live.stream.name, await live.publish(OrderPlaced("ann", 5), "o1", 1), duplicate=False)
     await live.settle(s.Orders)
     assert (await app.wait_for(s.Orders, ack=first)).is_applied
@@ -111,9 +112,9 @@ async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it
             await heard.wait("stream_guard.stream_replaced")
             halted = await app.wait_for(s.Orders, ack=torn, timeout_s=0.5)
             assert (halted.outcome, "not taken up the stream" in halted.reason) == (WaitOutcome.PENDING, True)
-            waiting = asyncio.create_task(app.wait_for(s.Orders, ack=torn, timeout_s=20))
+            asked = asyncio.create_task(app.wait_for(s.Orders, ack=torn, timeout_s=20))
             await adopt(live, "Orders")
-            assert (await waiting).outcome == WaitOutcome.QUARANTINED
+            assert (await asked).outcome == WaitOutcome.QUARANTINED
 
 
 async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: ConsumerHarness) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
+from tests.support.forked import can_fork, session_environment
 from tests.support.process import projectionist, run_projectionist
 from tests.support.servers import Servers
 from tests.support.waiting import HANG_S
@@ -62,6 +64,11 @@ async def test_a_process_left_running_is_killed_at_the_end_of_the_block(
     assert not runs(child.pid, "status")
     with pytest.raises(ProcessLookupError):
         os.kill(child.pid, 0)
+
+
+async def test_what_is_read_when_a_process_is_loaded_needs_one_that_nothing_has_loaded() -> None:
+    assert can_fork(session_environment() | {"PROJECTIONIST_NATS__URL": "x"}) == (sys.platform == "linux")
+    assert not can_fork(session_environment() | {"PYTHONHASHSEED": "1"})
 
 
 def _state(pid: int) -> str:

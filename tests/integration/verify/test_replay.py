@@ -21,7 +21,8 @@ from projectionist.core.settings.settings import Policy
 from projectionist.projections import definition
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.progress import Logged
-from projectionist.runner.verify.replay import Range, Replayed, Replayer, span_of
+from projectionist.runner.jetstream.stream_range import Range, span_of
+from projectionist.runner.verify.replay import Replayed, Replayer
 
 pytestmark = pytest.mark.asyncio
 

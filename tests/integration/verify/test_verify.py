@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import inspection
 from tests.support.process import run_projectionist
 from tests.support.rebuilding import ACT, RebuildHarness, shop_app
 from tests.support.servers import SCHEMA
@@ -200,9 +201,16 @@ async def test_the_commands_tell_people_and_programs(rebuilds: RebuildHarness, t
 
     told = await run_projectionist("verify", "orders:app", "Orders", "--all", cwd=tmp_path, **env)
     assert told.code == 3, told.err
+    assert "o1, from order/o1 v1 on: live cents, by its events cents" in told.out
+    told = await run_projectionist(
+        *("verify", "orders:app", "Orders", "--all", "--reveal", "--reason", "drift"), cwd=tmp_path, **env
+    )
     assert "o1, from order/o1 v1 on: live cents=99, by its events cents=10" in told.out
+    assert await inspection.rows(harness, "audit", "object", action="reveal") == [("Orders: row o1",)]
     mended = await run_projectionist(
-        *("recompute", "orders:app", "Orders", "o1", "--reason", "drift", "--json"), cwd=tmp_path, **env
+        *("recompute", "orders:app", "Orders", "o1", "--reveal", "--reason", "drift", "--json"),
+        cwd=tmp_path,
+        **env,
     )
     assert mended.code == 0, mended.err
     assert json.loads(mended.out)["recomputed"]["changed"]["live"] == {"cents": 99}
@@ -340,5 +348,40 @@ async def test_verify_names_an_applied_event_it_cannot_read_and_judges_no_row_wi
         def placed(self, event: Placed) -> None:
             self.cents = event.cents
 
-    with pytest.raises(HandlersFailed, match="vat"):
+    with pytest.raises(HandlersFailed) as told:
         await verify(rebuilds, Orders, sample)
+    assert "vat" in told.value.stumbles[0].text
+
+
+@pytest.mark.parametrize("sample", [None, 5])
+async def test_verify_names_an_applied_event_for_which_this_code_finds_no_row(
+    rebuilds: RebuildHarness, sample: int | None
+) -> None:
+    harness = rebuilds.harness
+    s = shop(harness.stream)
+    await some(rebuilds, s)
+    await harness.settle(s.Spend)
+
+    def unknown(event: OrderPlaced) -> str:
+        raise LookupError(f"who is {event.customer}?")
+
+    class Spend(
+        Projection,
+        stream=harness.stream.name,
+        subjects=harness.stream.subject("order", "{aggregate}"),
+        table="spend",
+        key="customer",
+    ):
+        """Other code than the one that runs."""
+
+        customer: str
+        orders: int = 0
+        cents: int = 0
+
+        @on(OrderPlaced, key=unknown)
+        def placed(self, event: OrderPlaced) -> None:
+            self.orders += 1
+
+    with pytest.raises(HandlersFailed) as told:
+        await verify(rebuilds, Spend, sample)
+    assert "who is" in told.value.stumbles[0].text

@@ -17,6 +17,7 @@ from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped,
 from tests.support.shop_app import APP, environment
 from tests.support.waiting import HANG_S
 
+from projectionist.core.digest import stand_in
 from projectionist.core.operator import Act
 from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
@@ -80,7 +81,8 @@ async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the
         seq = await live.publish(OrderNoted("bad"), "o1", 2)
         failed = await app.wait_for(s.Orders, "order/o1", 2, timeout_s=60)
         assert failed.outcome == WaitOutcome.PARKED
-        assert failed.reason == "it failed (ValueError: cannot digest bad); it waits for new code or a person"
+        told = stand_in("cannot digest bad", "ValueError")
+        assert failed.reason == f"it failed ({told}); it waits for new code or a person"
         assert await app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=60) == failed
         behind = await app.wait_for(s.Orders, "order/o1", 3, timeout_s=60)
         assert str(behind).startswith("parked, because version 2 failed (ValueError")
@@ -165,6 +167,27 @@ async def test_an_event_is_answered_by_its_own_row_and_not_by_another_of_its_ver
     assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
 
 
+@pytest.mark.parametrize("hashes", ["raw", "canonical"])
+async def test_a_publish_is_answered_by_its_own_content_and_not_by_another_of_its_id(
+    live: ConsumerHarness, hashes: str
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    tuned(live, policy={"hash": hashes})
+    app = app_of(live, s.Orders)
+    async with live.running(s.Orders):
+        first = await live.publish(OrderPlaced("ann", 1), "o1", 1, id="once")
+        assert (await app.wait_for(s.Orders, ack=ack(live, first), timeout_s=HANG_S)).is_applied
+    again = await live.publish(OrderPlaced("ann", 1), "o1", 1, id="once")
+    other = await live.publish(OrderPlaced("ann", 2), "o1", 1, id="once")
+    assert (await app.wait_for(s.Orders, ack=ack(live, other), timeout_s=1)).outcome == WaitOutcome.PENDING
+    assert (await app.wait_for(s.Orders, ack=ack(live, again), timeout_s=HANG_S)).is_applied
+    async with live.running(s.Orders):
+        found = await app.wait_for(s.Orders, ack=ack(live, other), timeout_s=HANG_S)
+        assert found.outcome == WaitOutcome.QUARANTINED
+    assert (await app.wait_for(s.Orders, ack=ack(live, first), timeout_s=HANG_S)).is_applied
+
+
 async def test_an_event_removed_by_retention_is_applied_by_version_and_else_forgotten(
     live: ConsumerHarness,
 ) -> None:
@@ -219,11 +242,23 @@ async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(li
     s = shop(live.stream)
     await live.migrate(s.Orders)
     app = app_of(live, s.Orders)
-    late = await app.wait_for(s.Orders, "order/o1", 1, timeout_s=0.1)
+
+    async def over(version: int) -> WaitResult:
+        """Wait for so short a time that it is over, and long enough for one look, however busy the machine is."""
+        timeout_s, late = 0.1, await app.wait_for(s.Orders, "order/o1", version, timeout_s=0)
+        while late.reason.startswith("it could not be looked at"):
+            late = await app.wait_for(s.Orders, "order/o1", version, timeout_s=timeout_s)
+            timeout_s *= 2
+        return late
+
+    assert await app.wait_for(s.Orders, "order/o1", 1, timeout_s=0) == WaitResult(
+        WaitOutcome.PENDING, "it could not be looked at: no answer within 0 s"
+    )
+    late = await over(1)
     assert late == WaitResult(WaitOutcome.PENDING, "the consumer has seen nothing of it yet")
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
-    late = await app.wait_for(s.Orders, "order/o1", 2, timeout_s=0.1)
+    late = await over(2)
     assert late.reason == "the consumer is at version 1, the head is clear"
     tuned(live, url="postgresql://nobody@127.0.0.1:1/none")
     away = await app_of(live, s.Orders).wait_for(s.Orders, "order/o1", 1, timeout_s=0.1)

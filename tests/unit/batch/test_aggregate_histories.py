@@ -112,30 +112,58 @@ def test_a_version_that_an_unread_parked_event_may_hold_is_not_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "tried", "held"),
+    ("new", "tried", "held", "reached"),
     [
-        ([1, 2, 5, 6], [1, 2, 5, 6], []),
-        ([1, 2, 4, 5], [1, 2, 4, 5], []),
-        ([1, 2, 6], [1, 2], [6]),
-        ([1, 5], [1], [5]),
+        ([1, 2, 5, 6], [1, 2, 5, 6], [], 6),
+        ([1, 2, 4, 5], [1, 2, 4, 5], [], 5),
+        ([1, 2, 6], [1, 2], [6], 4),
+        ([1, 5], [1], [5], 1),
+        ([1, 2], [1, 2], [], 4),
     ],
-    ids=["nothing came", "one came after all", "more is missing", "not reached"],
+    ids=["nothing came", "one came after all", "more is missing", "not reached", "nothing comes behind"],
 )
 def test_versions_accepted_as_missing_are_passed_in_the_middle_of_a_batch(
-    new: list[int], tried: list[int], held: list[int]
+    new: list[int], tried: list[int], held: list[int], reached: int
 ) -> None:
-    fresh = [event(version) for version in new]
-    one = plan_aggregate(
-        at(0),
-        fresh,
-        [],
-        "contiguous",
-        due=False,
-        limit=9,
-        accepted=lambda version: {2: 4, 3: 4}.get(version, version),
-    )
+    one, writes = planned_after_accepting(at(0), new, [])
 
     assert (versions(one.tried), versions(one.held)) == (tried, held)
+    assert [moved.version for moved in writes.moved] == [reached]
+
+
+def test_accepted_versions_are_passed_where_the_event_behind_them_fails() -> None:
+    """Else the missing event, if it came after all, would wait there as the next one, and nobody would take it up."""
+    one, writes = planned_after_accepting(at(0, GAP, parked=1), [1, 2], [5], broken=2)
+
+    assert versions(one.tried) == [1, 2, 5]
+    assert [(m.version, m.head, m.parked) for m in writes.moved] == [(4, WAITING, 1)]
+
+
+@pytest.mark.parametrize(("read", "reached"), [([2], 2), ([2, 3], 3), ([2, 5], 5)])
+def test_accepted_versions_are_not_passed_where_an_unread_event_may_hold_one(
+    read: list[int], reached: int
+) -> None:
+    _, writes = planned_after_accepting(at(0, GAP, parked=9), [1], read, limit=len(read))
+
+    assert [(m.version, m.head) for m in writes.moved] == [(reached, DRAINING)]
+
+
+def planned_after_accepting(
+    before: LockedPosition, new: list[int], behind: list[int], *, broken: int | None = None, limit: int = 9
+) -> tuple[AggregatePlan, BatchWrites]:
+    """The plan where versions 3 and 4 were once accepted as missing, and what is written of it."""
+    one = plan_aggregate(
+        before,
+        [event(version) for version in new],
+        [event(version, parked=True) for version in behind],
+        "contiguous",
+        due=False,
+        limit=limit,
+        accepted=lambda version: {2: 4, 3: 4}.get(version, version),
+    )
+    writes = BatchWrites()
+    record_outcome(one, None if broken is None else FailedAt(broken, EventFailure()), writes, grace=1.0)
+    return one, writes
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from uuid import UUID
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec.structs import replace
 
 from projectionist.bench import contenders, latency, size
 from projectionist.bench.figures import costs_of
@@ -74,7 +75,7 @@ def test_a_process_of_a_scene_gets_the_servers_and_no_other_setting(monkeypatch:
     told = environment(Settings(postgres=postgres, nats=nats), SCENE)
     found = load(None, told)
     assert found.postgres == Postgres(url=postgres.url, tls="require", schema="bench_1")
-    assert found.nats == nats
+    assert found.nats == replace(nats, inbox_prefix="_INBOX_live")
     assert found.batch == Settings().batch
 
 
@@ -89,6 +90,13 @@ def test_a_peer_that_could_not_log_in_is_left_out() -> None:
     part, skipped = contenders.contenders(Nats(token=Secret("t")), past=0)
     assert "faststream" not in part
     assert "URL alone" in skipped["faststream"]
+
+
+def test_an_inbox_of_ones_own_keeps_no_contender_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contenders, "find_spec", lambda name: name)
+    part, skipped = contenders.contenders(Settings().nats, past=0)
+
+    assert ("faststream" in part, skipped) == (True, {})
 
 
 def measured() -> LiveFigures:

@@ -11,6 +11,8 @@ import pytest
 
 from projectionist.core.log_format import JsonFormatter, TextFormatter, facts
 from projectionist.ops.cli import output
+from projectionist.ops.commands import status
+from projectionist.ops.main import main
 
 HOSTILE = [
     chr(code)
@@ -65,16 +67,35 @@ def record(text: str, error: Exception | None = None) -> logging.LogRecord:
     return made
 
 
-def test_a_log_line_is_one_line_and_a_traceback_stands_behind_it_indented() -> None:
+def test_a_log_line_is_one_line_and_a_traceback_stands_behind_it_indented(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     forged = "x\n2026-11-18 21:00:00,000 ERROR   forged"
     line, *behind = TextFormatter().format(record(forged + TEXT, ValueError(forged))).split("\n")
     assert not unprintable(line)
     assert r"x\n2026-11-18 21:00:00,000 ERROR   forged" in line
     assert behind
     assert all(one.startswith("  ") for one in behind)
+    assert not any("forged" in one for one in behind)
+    caplog.set_level(logging.DEBUG, "projectionist")
+    assert "forged" in TextFormatter().format(record("x", ValueError(forged)))
 
 
 def test_a_log_line_as_json_holds_nothing_that_steers_a_terminal() -> None:
     written = JsonFormatter().format(record(TEXT))
     assert not unprintable(written)
     assert json.loads(written)["message"] == TEXT
+
+
+def test_the_traceback_of_a_command_steers_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> int:
+        raise ValueError(TEXT)
+
+    monkeypatch.setattr(status, "run", fails)
+    assert main(["status"]) == output.Exit.FAILED
+    written = capsys.readouterr().err
+    assert written.startswith("Traceback")
+    assert unprintable(written) <= {"\n", "\t"}
+    assert r"<\x1b>" in written

@@ -248,6 +248,24 @@ def test_a_section_for_a_name_that_nobody_has_is_refused(given: Given) -> None:
     settings.refuse_strangers(consumers=["OrderSumary"], providers=["email"])
 
 
+def test_answers_come_under_the_schema_unless_somebody_says_otherwise(given: Given) -> None:
+    assert Settings().nats.inbox_prefix == "_INBOX_projectionist"
+    assert given("[postgres]\nschema = 'shop of ann'").nats.inbox_prefix == "_INBOX_shop_of_ann"
+    assert given("[nats]\ninbox_prefix = '_INBOX_x.y'").nats.inbox_prefix == "_INBOX_x.y"
+
+
+@pytest.mark.parametrize("prefix", ["a b", "a.", ".a", "a..b", "a.*", ">", "$JS.x", "a.>"])
+def test_what_cannot_begin_a_subject_is_no_inbox_prefix(given: Given, prefix: str) -> None:
+    with pytest.raises(SettingsError, match="inbox_prefix"):
+        given(f"[nats]\ninbox_prefix = '{prefix}'")
+
+
+@pytest.mark.parametrize("pattern", ["a b", "a.", "", "a..b", "a.>.b", "a*"])
+def test_a_source_may_not_speak_on_what_is_no_pattern(given: Given, pattern: str) -> None:
+    with pytest.raises(SettingsError, match=r"consumer_defaults\.sources\.shop.*a subject, perhaps with"):
+        given(f"[consumer_defaults.sources]\nshop = ['orders.*', '{pattern}']")
+
+
 # The example file and the structs are one list of keys.
 
 
@@ -286,7 +304,7 @@ def test_the_example_file_and_the_code_hold_the_same_keys() -> None:
 
 def test_the_example_file_is_right_where_it_is_only_an_example(tmp_path: Path) -> None:
     path = tmp_path / "projectionist.toml"
-    one_way = re.sub(r"#(nkey_file|token) = .*", "", EXAMPLE.read_text())
+    one_way = re.sub(r"#(nkey_file|password_file|token|token_file) = .*", "", EXAMPLE.read_text())
     path.write_text(re.sub(r"^#(?=[\w\[])", "", one_way, flags=re.MULTILINE))
     settings = load(path, {})
     assert settings.policy("OrderSummary").hash == "canonical"
@@ -301,3 +319,39 @@ def test_every_key_of_the_example_file_is_explained_where_its_name_does_not_do()
 
 def test_who_acts_is_no_setting() -> None:
     assert load(None, {"PROJECTIONIST_ACTOR": "ann"}) == load(None, {})
+
+
+def test_secrets_of_the_servers_come_from_files_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("p@ss/word?\n")
+    (tmp_path / "token").write_text("t0ken\n")
+    (tmp_path / "projectionist.toml").write_text(
+        f'''[postgres]
+url = "postgresql://shop@one.example:5432,two.example/shop?application_name=a"
+password_file = "{tmp_path}/password"
+[nats]
+token_file = "{tmp_path}/token"
+'''
+    )
+    found = load(tmp_path / "projectionist.toml", {})
+    assert found.postgres.url is not None
+    assert (
+        found.postgres.url.reveal()
+        == "postgresql://shop:p%40ss%2Fword%3F@one.example:5432,two.example/shop?application_name=a"
+    )
+    assert found.nats.token is not None
+    assert found.nats.token.reveal() == "t0ken"
+    assert "p%40ss" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"POSTGRES__URL": "postgresql://a:b@h/d", "POSTGRES__PASSWORD_FILE": "/x"}, "keep one"),
+        ({"POSTGRES__URL": "postgresql://a@h/d", "POSTGRES__PASSWORD_FILE": "/none"}, "/none cannot be read"),
+        ({"NATS__TOKEN": "x", "NATS__TOKEN_FILE": "/x"}, "log in one way"),
+        ({"NATS__TOKEN_FILE": "/none"}, "/none cannot be read"),
+    ],
+)
+def test_a_secret_in_a_file_that_cannot_be_taken_is_refused(env: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        load(None, {f"PROJECTIONIST_{name}": value for name, value in env.items()})

@@ -6,8 +6,10 @@ import asyncio
 import json
 import logging
 import socket
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ from tests.support.waiting import eventually
 from projectionist.core import clock
 from projectionist.core.cloudevents import is_traceparent
 from projectionist.core.errors import SettingsError
-from projectionist.core.log_format import JsonFormatter, RateLimitFilter, TextFormatter, facts
+from projectionist.core.log_format import MOST_KINDS, JsonFormatter, RateLimitFilter, TextFormatter, facts
 from projectionist.core.settings.listen_address import address
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Telemetry, load
@@ -36,7 +38,7 @@ from projectionist.core.telemetry import (
     tracing,
 )
 from projectionist.core.telemetry import health_server as healths
-from projectionist.core.telemetry.health_server import Health, HealthServer
+from projectionist.core.telemetry.health_server import Health, HealthServer, is_own_host
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -147,6 +149,11 @@ async def test_the_listener_answers_what_is_asked_and_refuses_the_rest(signs: di
         "status": "failing",
         "why": ["starting"],
     }
+    health.troubles = lambda: ["\x1b[2J\x9b31m\u202eköln"]
+    told = (await get(port, "/ready")).text
+    assert {letter for letter in told if not letter.isprintable()} == {"\n"}
+    assert json.loads(told)["why"] == ["starting", "\x1b[2J\x9b31m\u202eköln"]
+    health.troubles = list
     health.started = True
     assert [(await get(port, path)).status for path in ("/live", "/ready", "/startup")] == [200] * 3
     assert (await get(port, "/metrics?x=1")).text == "metrics here\n"
@@ -159,6 +166,64 @@ async def test_the_listener_answers_what_is_asked_and_refuses_the_rest(signs: di
         await HealthServer(f":{port}", health, None).run()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        *(
+            (name, True)
+            for name in ("", "localhost", "LOCALHOST:9464", "127.0.0.1:9464", "[::1]:9464", "runner")
+        ),
+        *(
+            (name, True)
+            for name in ("10.1.2.3", "metrics.example:9464", "Metrics.Example.", "[::ffff:10.1.2.3]")
+        ),
+        *((name, False) for name in ("evil.example", "evil.example:9464", "127.0.0.1.evil.example", "a@b.c")),
+    ],
+)
+def test_a_request_for_a_name_of_somebody_else_is_not_ours(host: str, is_ours: bool) -> None:
+    assert is_own_host(f" {host}", ["metrics.example"]) is is_ours
+
+
+@pytest.mark.asyncio
+async def test_the_listener_answers_no_page_that_a_name_leads_here_and_so_many_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(healths, "MOST_OPEN", 2)
+    port = free_port()
+    server = HealthServer(f":{port}", Health(), lambda: b"secret\n", ["metrics.example"])
+    task = asyncio.create_task(server.run())
+    await eventually(partial(answers, port))
+    for host, status in (("evil.example", b"421"), ("metrics.example", b"200")):
+        assert (await asked(port, f"Host: {host}\r\n"))[9:12] == status
+    idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+    await eventually(partial(says, port, b""))
+    for _, writer in idle:
+        await closed(writer)
+    await eventually(partial(says, port, b"200"))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def asked(port: int, headers: str = "") -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET /metrics HTTP/1.1\r\n{headers}\r\n".encode())
+    found = b""
+    with suppress(OSError):
+        found = await reader.read()
+    await closed(writer)
+    return found
+
+
+async def closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+async def says(port: int, status: bytes) -> bool:
+    return (await asked(port))[9:12] == status
 
 
 @pytest.mark.parametrize("wrong", ["here", "x9464", "here:", ":0", ":70000", ":٣"])
@@ -250,6 +315,16 @@ def test_lines_of_one_kind_are_held_back_and_counted(signs: dict[str, float]) ->
     assert kinds[3].getMessage() == "x: parked (and 2 more such lines since)"
 
 
+def test_lines_of_ever_new_kinds_take_no_memory(signs: dict[str, float]) -> None:
+    repeats = RateLimitFilter(every_s=10)
+    for n in range(3 * MOST_KINDS):
+        assert repeats.filter(record(kind=f"new {n}", consumer="Orders"))
+    assert len(repeats._kept) == MOST_KINDS
+    signs["now"] += 11
+    repeats.filter(record(kind="newer", consumer="Orders"))
+    assert list(repeats._kept) == [("projectionist.runner", "newer", "Orders")]
+
+
 def test_a_library_that_says_the_same_again_and_again_is_heard_once(signs: dict[str, float]) -> None:
     repeats = RateLimitFilter(every_s=300, every=True)
     assert [repeats.filter(record()) for _ in range(3)] == [True, False, False]
@@ -258,20 +333,31 @@ def test_a_library_that_says_the_same_again_and_again_is_heard_once(signs: dict[
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"endpoint": "collector:4317"}, "is not http://host:port"),
+        (
+            {"endpoint": Url("ftp://ann:c4nary@collector:4317")},
+            r"ftp://\*\*\*@collector:4317 is not http://host",
+        ),
         ({"listen": "here"}, "is not host:port"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(wrong: dict[str, str], told: str) -> None:
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        Telemetry(**wrong)  # type: ignore[arg-type]  # values of one type
+        Telemetry(**wrong)
 
 
 def test_prometheus_listens_at_this_machine_and_an_endpoint_alone_gets_metrics_too() -> None:
     assert Telemetry().listens is None
     assert Telemetry(exporter="prometheus").listens == "127.0.0.1:9464"
-    assert Telemetry(exporter="prometheus", endpoint="http://c:4318").metrics == "prometheus"
-    assert (Telemetry(endpoint="http://c:4318").metrics, Telemetry().metrics) == ("otlp", "none")
+    assert Telemetry(exporter="prometheus", endpoint=Url("http://c:4318")).metrics == "prometheus"
+    assert (Telemetry(endpoint=Url("http://c:4318")).metrics, Telemetry().metrics) == ("otlp", "none")
+
+
+def test_the_password_of_an_endpoint_is_in_no_error(tmp_path: Path) -> None:
+    for text in ("ftp://ann:c4nary@collector", "http//ann:c4nary@collector"):
+        with pytest.raises(SettingsError) as told:
+            load(tmp_path / "none.toml", {"PROJECTIONIST_TELEMETRY__ENDPOINT": text})
+        assert "c4nary" not in str(told.value)
+    assert "c4nary" not in repr(Telemetry(endpoint=Url("http://ann:c4nary@collector")))
 
 
 def test_opentelemetry_s_own_endpoint_counts_where_none_is_set(tmp_path: Path) -> None:
@@ -280,11 +366,11 @@ def test_opentelemetry_s_own_endpoint_counts_where_none_is_set(tmp_path: Path) -
     (tmp_path / "none.toml").write_text("")
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
     found = load(tmp_path / "none.toml", env).telemetry
-    assert (found.endpoint, found.metrics, found.monitored) == ("http://collector:4318", "otlp", True)
-    assert load(tmp_path / "own.toml", env).telemetry.endpoint == "http://mine:4318"
+    assert (found.endpoint, found.metrics, found.monitored) == (Url("http://collector:4318"), "otlp", True)
+    assert load(tmp_path / "own.toml", env).telemetry.endpoint == Url("http://mine:4318")
     assert load(tmp_path / "none.toml", {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}).telemetry.endpoint is None
     with pytest.raises(
-        SettingsError, match=r"telemetry \(OTEL_EXPORTER_OTLP_ENDPOINT\): .*is not http://host"
+        SettingsError, match=r"telemetry.endpoint \(OTEL_EXPORTER_OTLP_ENDPOINT\): expected http://host:port"
     ):
         load(tmp_path / "none.toml", {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"})
 

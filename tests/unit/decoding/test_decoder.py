@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from base64 import b64encode
@@ -40,6 +41,20 @@ BODY = b'{"order_id":"7","total":1250}'
 class Placed(Event, type="order.placed"):
     order_id: str
     total: int = 0
+
+
+MIB = 2**20
+HOSTILE = [
+    b'{"a":"' + b"\\u00e9" * (MIB // 6) + b'"}',
+    b'{"a":"' + b"\\ud83d\\ude00" * (MIB // 12) + b'"}',
+    b'{"a":"' + b"[" * MIB + b'"}',
+    b'{"a":[' + b"[]," * (MIB // 3) + b"[]]}",
+    b'{"a":[' + b'"[",' * (MIB // 4) + b"1]}",
+    b'{"a":[' + b",".join([b"[" * 20 + b"]" * 20] * (MIB // 41)) + b"]}",
+    b'{"a":' + b"9" * MIB + b"}",
+    b"[" * MIB,
+]
+"""Bodies whose sender means ill: each is the whole of what a server takes by default."""
 
 
 def decode(kind: str, schema: int, data: bytes) -> Event:
@@ -443,6 +458,9 @@ class TestTheHash:
             (b'{"order_id":{"a":":","a":":"}}', b'{"order_id":{"a":":"}}'),
             (b'{"order_id":"\\u003a","order_id":"\\u003a"}', b'{"order_id":":"}'),
             (b'{"total":18446744073709551616}', b'{"total":18446744073709551617}'),
+            (b'{"total":9007199254740993.0}', b'{"total":9007199254740992.0}'),
+            (b'{"total":0.1}', b'{"total":0.1000000000000000055511151231257827}'),
+            (b'{"total":1e400}', b'{"total":1e401}'),
         ],
     )
     def test_read_canonically_too_two_bodies_that_say_different_things_differ(
@@ -451,6 +469,28 @@ class TestTheHash:
         by = reader(hash="canonical")
         assert read(arrival(data=one), by).hash != read(arrival(data=other), by).hash
         assert read(arrival(data=one), by).hash == read(arrival(data=one), by).hash
+
+    @pytest.mark.parametrize("same", [b"1250.0", b"1250.00", b"1.25e3", b"12.5E+2", b"125e1"])
+    def test_read_canonically_a_number_is_its_value(self, same: bytes) -> None:
+        by = reader(hash="canonical")
+        one, other = (b'{"order_id":"7","total":%b}' % number for number in (same, b"1250.0"))
+        assert read(arrival(data=one), by).hash == read(arrival(data=other), by).hash
+
+    @pytest.mark.parametrize("hashed", ["raw", "canonical"])
+    @pytest.mark.parametrize("body", HOSTILE, ids=lambda body: body[:12].decode())
+    def test_a_hostile_megabyte_costs_the_loop_five_milliseconds(self, body: bytes, hashed: str) -> None:
+        by = reader(hash=hashed, max_event_bytes=2**21)
+        alone = read(arrival(data=body), reader(hash=hashed, max_event_bytes=2**21))
+
+        async def spent() -> float:
+            data = bytes(bytearray(body))
+            begun = time.thread_time()
+            await by.examine(data)
+            found = read(arrival(data=data), by)
+            assert (found.problem, found.hash) == (alone.problem, alone.hash)
+            return time.thread_time() - begun
+
+        assert min(asyncio.run(spent()) for _ in range(5)) < 0.005
 
     def test_read_canonically_an_escaped_colon_is_a_colon(self) -> None:
         by, escaped = reader(hash="canonical"), b'{"order_id":"\\u003a","total":0}'

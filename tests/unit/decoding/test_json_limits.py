@@ -65,6 +65,28 @@ def test_no_document_that_postgresql_takes_is_refused(document: object) -> None:
             assert json_limits.fault(data, 64) is None
 
 
+NESTED = st.recursive(
+    st.just("1"), lambda inner: st.lists(inner, max_size=3).map(lambda it: f"[{','.join(it)}]"), max_leaves=30
+)
+
+
+def depth(text: str) -> int:
+    """Reckon it bracket by bracket."""
+    at = most = 0
+    for letter in text:
+        at += (letter == "[") - (letter == "]")
+        most = max(most, at)
+    return most
+
+
+@pytest.mark.parametrize("few", [0, 10_000])
+@given(text=NESTED, most=st.integers(0, 6))
+def test_the_depth_is_that_of_the_brackets(few: int, text: str, most: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_limits, "_FEW", few)
+        assert (json_limits.fault(text.encode(), most) is not None) == (depth(text) > most)
+
+
 @given(st.binary())
 def test_whatever_the_bytes_there_is_an_answer(data: bytes) -> None:
     assert json_limits.fault(data, 8) is None or json_limits.fault(data, 8)

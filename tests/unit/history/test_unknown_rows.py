@@ -75,6 +75,13 @@ def test_a_lost_event_leaves_open_the_rows_it_may_have_touched_and_no_others(
     assert [holes.at(key) for key in told] == [None] * len(told)
 
 
+def test_of_several_events_that_a_row_lacks_the_lowest_version_is_named() -> None:
+    holes = UnknownRows(definition(OwnRows))
+    for version in (4, 2, 3):
+        holes.add(Lost("order/1", version, version, "own"))
+    assert holes.at("1") == Lost("order/1", 2, 2, "own")
+
+
 @pytest.mark.parametrize(
     ("start", "cap", "versions", "over", "missing"),
     [

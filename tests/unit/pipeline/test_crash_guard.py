@@ -12,7 +12,7 @@ from tests.support.deliveries import delivery
 
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.consumers.registry import INSTANCE, PLACE
-from projectionist.runner.pipeline.crash_guard import any_crashed, split_suspects
+from projectionist.runner.pipeline.crash_guard import SLOW_S, any_crashed, split_suspects
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -76,7 +76,16 @@ def test_what_was_parked_later_is_tried_together() -> None:
 def test_the_last_end_counts_and_by_when_it_must_have_come() -> None:
     rows = [row(silent_s=9.0, beat=THEN), row(silent_s=7.0, beat=THEN + timedelta(seconds=2)), row()]
 
-    assert any_crashed(rows, 5.0, lambda _: True) == THEN + timedelta(seconds=7)
+    assert any_crashed(rows, 5.0, lambda _: True) == THEN + timedelta(seconds=9)
+
+
+def test_what_a_slow_process_parked_after_its_last_heartbeat_precedes_its_end() -> None:
+    def end(silent_s: float) -> datetime | None:
+        return any_crashed([row(instance=near(), pid=7, silent_s=silent_s)], 1.0, lambda _: False)
+
+    assert end(0.5) == THEN + timedelta(seconds=1)
+    assert end(20.0) == THEN + timedelta(seconds=20)
+    assert end(600.0) == THEN + timedelta(seconds=SLOW_S)
 
 
 def test_a_process_has_ended_uncleanly_if_it_is_silent_or_of_this_place_and_gone() -> None:

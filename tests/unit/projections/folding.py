@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from projectionist.projections import Envelope, Event, definition
-from projectionist.projections.event import type_of
+from projectionist.projections import Envelope, definition
+from projectionist.projections.event import AnyEvent, type_of
 from projectionist.projections.folding.fold import FoldResult, fold
 from projectionist.projections.folding.step import Step, prepared
 
 
-def steps_of(cls: type, events: Sequence[tuple[str, Event]]) -> list[Step]:
+def steps_of(cls: type, events: Sequence[tuple[str, AnyEvent]]) -> list[Step]:
     """A step for each (aggregate id, event), in order."""
     return [step_of(cls, index, aggregate_id, event) for index, (aggregate_id, event) in enumerate(events)]
 
 
-def step_of(cls: type, index: int, aggregate_id: str, event: Event) -> Step:
+def step_of(cls: type, index: int, aggregate_id: str, event: AnyEvent) -> Step:
     """One step."""
     kind = type_of(type(event)) or ""
     envelope = Envelope(source="test", id=f"e-{index}", type=kind, aggregate_id=aggregate_id)
@@ -27,7 +27,7 @@ def step_of(cls: type, index: int, aggregate_id: str, event: Event) -> Step:
 
 def folded(
     cls: type,
-    *events: tuple[str, Event],
+    *events: tuple[str, AnyEvent],
     loaded: Mapping[Any, tuple[Any, ...]] | None = None,
     excluded: Mapping[str | int, int] | None = None,
 ) -> FoldResult:

@@ -219,7 +219,7 @@ def test_a_row_that_is_nothing_but_its_key_is_left_alone_when_it_is_there() -> N
     class Seen(Projection):
         id: int
 
-    seen = ReadModel(Table("seen", columns_of(Seen, "id"), "id"), "pro", 1)
+    seen = ReadModel(Table("seen", columns_of(Seen, ("id",)), ("id",)), "pro", 1)
     assert seen.upsert.endswith('on conflict ("id") do nothing')
     assert 'order by u."id" on conflict' in seen.insert_absent
 

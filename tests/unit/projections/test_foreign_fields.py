@@ -90,7 +90,7 @@ def test_a_model_is_followed_for_changes_of_code() -> None:
 
 
 def test_bounds_of_a_decimal_say_where_they_belong() -> None:
-    with pytest.raises(DefinitionError, match="__post_init__"):
+    with pytest.raises(DefinitionError, match=r"Annotated\[Decimal, Bounds\(ge=0\)\]"):
 
         class Priced(Event, type="it.has.a.price"):
             price: Annotated[Decimal, msgspec.Meta(ge=0)]

@@ -101,6 +101,8 @@ def test_what_is_assigned_is_kept_as_the_database_has_it(canonical: Any, given: 
         (column_values.binary, "text", "takes a bytes and got a str"),
         (column_values.moment, datetime(2026, 1, 1), "has no time zone"),  # noqa: DTZ001 that is the point
         (column_values.moment, datetime(1, 1, 1, tzinfo=EAST), "outside the years 1 to 9999"),
+        (column_values.moment, datetime.max.replace(tzinfo=UTC), "is kept as infinity"),
+        (column_values.moment, datetime(1, 1, 1, 2, tzinfo=EAST), "is kept as infinity"),
         (column_values.moment, date(2026, 1, 1), "takes a datetime and got a date"),
         (column_values.day, datetime(2026, 1, 1, tzinfo=UTC), "takes a date and got a datetime"),
         (column_values.day, None, "takes a date and got a NoneType"),

@@ -8,18 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, blocked, matches, parse
+from projectionist.outbox.providers.address_ranges import blocked
+from projectionist.outbox.providers.egress import AddressError, Egress, EgressError, matches, parse
 
 
 def egress(
-    *answers: list[str], hosts: tuple[str, ...] | None = None, private: tuple[str, ...] = ()
+    *answers: list[str],
+    hosts: tuple[str, ...] | None = None,
+    private: tuple[str, ...] = (),
+    ranges: tuple[str, ...] = (),
 ) -> Egress:
     left = list(answers)
 
     async def resolve(_host: str, _port: int) -> list[str]:
         return left.pop(0)
 
-    return Egress(hosts=hosts, private_hosts=private, resolve=resolve)
+    return Egress(hosts=hosts, private_hosts=private, resolve=resolve, blocked_networks=ranges)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,8 @@ def egress(
         "2606:4700::1111%1",
         "fec0::1",
         "ff02::1",
+        "2606:4700::5efe:7f00:1",
+        "2606:4700::200:5efe:a00:1",
         "localhost",
         "0x7f.1",
         "",
@@ -163,3 +169,38 @@ def test_a_name_is_resolved_again_for_every_connection() -> None:
     assert asyncio.run(rules.addresses("flips.example", 443)) == ["1.1.1.1"]
     with pytest.raises(AddressError):
         asyncio.run(rules.addresses("flips.example", 443))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "169.254.170.2",
+        "168.63.129.16",
+        "100.100.100.200",
+        "fd00:ec2::254",
+        "fd00:ec2::254%eth0",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "2606:4700::5efe:a9fe:a9fe",
+        "2002:a9fe:a9fe::1",
+    ],
+)
+def test_an_address_of_cloud_metadata_is_blocked_for_a_private_host_too(address: str) -> None:
+    with pytest.raises(AddressError, match="metadata") as caught:
+        asyncio.run(egress([address], private=("pay.internal",)).addresses("pay.internal", 80))
+    assert not caught.value.remedy
+    assert asyncio.run(egress([address, "10.0.0.7"], private=("a",)).addresses("a", 80)) == ["10.0.0.7"]
+
+
+def test_a_network_that_the_deployment_blocks_is_blocked_for_every_host() -> None:
+    for private in ((), ("pay.internal",)):
+        rules = egress(["2606:4700:64::a00:1"], private=private, ranges=("2606:4700:64::/96", "9.0.0.0/8"))
+        with pytest.raises(AddressError, match="blocked here"):
+            asyncio.run(rules.addresses("pay.internal", 443))
+    assert asyncio.run(egress(["9.9.9.9"], ranges=("2606:4700:64::/96",)).addresses("a", 443)) == ["9.9.9.9"]
+
+
+def test_a_network_that_is_none_is_named() -> None:
+    with pytest.raises(ValueError, match=r"10\.0\.0\.1/8' is not a range"):
+        egress(ranges=("10.0.0.1/8",))

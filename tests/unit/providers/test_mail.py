@@ -129,3 +129,32 @@ def test_a_field_that_is_missing_or_not_plain_is_named() -> None:
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_a_value_is_never_read_as_a_template(value: str, other: str) -> None:
     assert fill("{a}", {"a": value, "b": other}) == value
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "a@[127.0.0.1]",
+        "a@[IPv6:::1]",
+        "a@127.0.0.1",
+        "a@2130706433",
+        "a@0x7f000001",
+        '"a@b.c> NOTIFY=x"@d.e',
+        '"a b"@example.org',
+        "Ann <a@[169.254.169.254]>",
+    ],
+)
+def test_an_address_that_is_not_plain_is_refused_unless_allowed(to: str) -> None:
+    for field in ("to", "cc", "bcc", "reply_to"):
+        fields = {"to": "b@example.org", field: to}
+        with pytest.raises(RenderError, match="quoted local part") as caught:
+            compose(request(**fields), SENDER, None)
+        assert "allow_literals" in caught.value.remedy
+        assert "@" in compose(request(**fields), SENDER, None, allow_literals=True).recipients[-1]
+
+
+@pytest.mark.parametrize(
+    "to", ["a.b+c@example.org", "o'neil@a-b.example", "root@localhost", "a@4you.example"]
+)
+def test_a_plain_address_is_taken(to: str) -> None:
+    assert compose(request(to=to), SENDER, None).recipients == [to]

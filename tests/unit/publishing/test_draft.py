@@ -72,6 +72,12 @@ class TestDrafts:
         with pytest.raises(PublishError, match=says):
             self.producer.draft(Placed(order_id="7", total=1.5), **given)
 
+    def test_an_aggregate_that_would_make_a_subject_of_the_server_is_refused(self) -> None:
+        producer = Producer(source="/shop", subject="{type}.{id}")
+        with pytest.raises(PublishError, match=r"begins with \$"):
+            producer.draft(Placed(order_id="7"), id="1", aggregate="$JS/7", version=1)
+        assert producer.draft(Placed(order_id="7"), id="1", aggregate="js/$7", version=1).subject == "js.$7"
+
     def test_an_event_without_a_type_is_refused(self) -> None:
         with pytest.raises(PublishError, match="no type"):
             self.producer.draft({"order_id": "7"}, aggregate="order/7", version=1, id="1")

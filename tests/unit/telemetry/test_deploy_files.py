@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -89,3 +91,77 @@ def test_the_observer_of_the_compose_file_has_settings_that_are_taken() -> None:
     jobs = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text("utf-8"))["scrape_configs"]
     targets = [target for job in jobs for one in job["static_configs"] for target in one["targets"]]
     assert f"observe:{str(found.telemetry.listen).partition(':')[2]}" in targets
+
+
+def test_images_of_the_compose_file_are_named_by_version() -> None:
+    for name, service in SERVICES.items():
+        assert re.search(r":v?\d+\.\d+[\w.-]*$", service["image"]), name
+
+
+def test_nobody_gets_into_the_compose_file_without_the_password() -> None:
+    """It has none of its own: without one nothing starts."""
+    assert SERVICES["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith("${PASSWORD:?")
+    assert SERVICES["nats"]["command"][-2:] == ["--auth", "${PASSWORD}"]
+    assert SERVICES["grafana"]["environment"] == {"GF_SECURITY_ADMIN_PASSWORD": "${PASSWORD}"}
+
+
+HARDENING = {
+    "UMask=0077",
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "AmbientCapabilities=",
+    "ProtectSystem=strict",
+    "ProtectHome=yes",
+    "PrivateTmp=yes",
+    "PrivateDevices=yes",
+    "PrivateUsers=yes",
+    "PrivateIPC=yes",
+    "ProtectProc=invisible",
+    "ProcSubset=pid",
+    "ProtectClock=yes",
+    "ProtectHostname=yes",
+    "ProtectControlGroups=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "RemoveIPC=yes",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "LockPersonality=yes",
+    "MemoryDenyWriteExecute=yes",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "StateDirectory=projectionist",
+}
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.name))
+def test_a_unit_gives_its_process_no_more_than_it_needs(unit: Path) -> None:
+    lines = unit.read_text("utf-8").splitlines()
+    assert set(lines) >= HARDENING
+    assert "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX" in lines
+    assert any(line.startswith("IPAddressDeny=169.254.0.0/16 ") for line in lines) == ("relay" in unit.name)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.name))
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not here to judge its units")
+def test_systemd_finds_little_that_a_unit_leaves_open(unit: Path) -> None:
+    """Its measure goes from 0 to 10; the threshold is a tenth of it."""
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", str(unit)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stdout[-300:] + done.stderr
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.name))
+def test_a_unit_hands_secrets_out_in_files_that_the_settings_take(unit: Path, tmp_path: Path) -> None:
+    text = unit.read_text("utf-8")
+    given = dict(re.findall(r"(PROJECTIONIST_\w+)=(\S+)", re.sub(r"^#.*", "", text, flags=re.MULTILINE)))
+    for name in re.findall(r"^LoadCredential=(\w+):", text, re.MULTILINE):
+        (tmp_path / name).write_text("s3cret")
+    env = {name: value.replace("%d", str(tmp_path)).replace("%i", "1") for name, value in given.items()}
+    found = load(None, env | {"PROJECTIONIST_POSTGRES__URL": "postgresql://shop@db.example/shop"})
+    assert found.nats.token is not None
+    assert found.postgres.url is not None
+    assert found.postgres.url.reveal() == "postgresql://shop:s3cret@db.example/shop"

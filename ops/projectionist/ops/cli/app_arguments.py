@@ -56,13 +56,23 @@ def declare_many(parser: argparse.ArgumentParser, one: str) -> None:
     parser.add_argument("--older-than", type=float, metavar="SECONDS", help=f"only {one}s that wait so long")
     parser.add_argument("--each", action="store_true", help=f"list one line an {one} instead of groups")
     parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
-    parser.add_argument(
-        "--reveal", action="store_true", help="show: the payload too; recorded, needs a reason"
-    )
     parser.add_argument("--all", action="store_true", help="act on all that the filters choose, not on one")
     parser.add_argument("--rate", type=float, default=200, help="at most so many a second (default: 200)")
+    declare_reveal(parser, "payloads, texts of errors, values of headers")
     declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def declare_reveal(parser: argparse.ArgumentParser, what: str) -> None:
+    """Let a command show content, which it leaves out otherwise: `args.reveal`; beside it, `declare_act`."""
+    text = f"show content too ({what}); recorded, needs --reason"
+    parser.add_argument("--reveal", action="store_true", help=text)
+
+
+def check_reveal(args: argparse.Namespace) -> None:
+    """Raise UsageError where content is asked for without a reason."""
+    if args.reveal:
+        need_reason(args, "--reveal")
 
 
 def need_reason(args: argparse.Namespace, what: str) -> None:
@@ -79,10 +89,15 @@ def _actor() -> str:
         return ""
 
 
-def split(args: argparse.Namespace, default: str | None) -> tuple[str, list[str]]:
-    """Return APP and the names of a command's arguments: what holds a colon is the APP, which no name may hold."""
+def split(
+    args: argparse.Namespace, default: str | None, *, consumers: int | None = None
+) -> tuple[str, list[str]]:
+    """Return APP and the names of a command's arguments: what holds a colon is the APP, which no name may hold.
+
+    Where more than the names of `consumers` may follow, keys of rows among it, which may hold one, APP stands first.
+    """
     words: Sequence[str] = [args.words] if isinstance(args.words, str) else args.words or ()
-    apps = [word for word in words if ":" in word]
+    apps = [word for word in (words if consumers is None else words[:1]) if ":" in word]
     if len(apps) > 1:
         raise UsageError(f"{' and '.join(apps)} are two apps", remedy="Name one")
     app = apps[0] if apps else default
@@ -90,7 +105,8 @@ def split(args: argparse.Namespace, default: str | None) -> tuple[str, list[str]
         raise UsageError(
             "no app is named", remedy="Say which, like shop.app:app, or set app in projectionist.toml"
         )
-    return app, [word for word in words if ":" not in word]
+    at = words.index(app) if apps else len(words)
+    return app, [*words[:at], *words[at + 1 :]]
 
 
 def load(app: str, kind: type[Kind]) -> Kind:

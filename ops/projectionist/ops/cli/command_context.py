@@ -58,20 +58,30 @@ def run(main: Coroutine[Any, Any, int]) -> int:
 
 @asynccontextmanager
 async def at_work(
-    args: argparse.Namespace, *, consumers: int | None = None, command: str, unnamed: bool = False
+    args: argparse.Namespace,
+    *,
+    consumers: int | None = None,
+    command: str,
+    unnamed: bool = False,
+    read_only: bool = False,
 ) -> AsyncIterator[AtWork]:
     """Load the app, check that the database is of this release, connect.
 
     `consumers` says how many of the names are consumers; None: all. `unnamed`: without a name all are meant.
+    `read_only`: the database refuses whatever this command would write, and takes as long as it needs.
     """
     found = settings()
-    app, names = app_arguments.split(args, found.app)
+    app, names = app_arguments.split(args, found.app, consumers=consumers)
     if not names and not unnamed:
         raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
     loaded = app_arguments.load(app, App)
     chosen = loaded.chosen(names if consumers is None else names[:consumers])
     with exporting(_traces_alone(found.telemetry), f"projectionist-{command}"):
         async with database(command, found) as opened:
+            if read_only:
+                await opened.connection.execute(
+                    "set default_transaction_read_only = on; set statement_timeout = 0"
+                )
             client = await connections.connect(found.nats, name=f"projectionist {command}")
             try:
                 rest = () if consumers is None else tuple(names[consumers:])

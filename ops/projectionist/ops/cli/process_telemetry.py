@@ -24,6 +24,8 @@ async def telling(settings: Settings, service: str) -> AsyncIterator[Health]:
     with exporting(settings.telemetry, service) as scrape:
         metrics.show(instruments.POLICY, metrics.thresholds(settings.telemetry.alerts))
         async with anyio.create_task_group() as beside:
-            beside.start_soon(healths.answer, settings.telemetry.listens, health, scrape)
+            beside.start_soon(
+                healths.answer, settings.telemetry.listens, health, scrape, settings.telemetry.hosts
+            )
             yield health
             beside.cancel_scope.cancel()

@@ -18,6 +18,7 @@ HELP = "start, stop or look at a PostgreSQL and a NATS server of this project's 
 EXAMPLE = """
 projectionist dev up              start both under .projectionist/, with the streams of the app in the settings
 projectionist dev up --json       the same, for a program to read
+projectionist dev status --reveal the URLs with their passwords, for another client
 projectionist dev status          are they up? (exit code 3 if not)
 projectionist dev down            stop them; data stays
 projectionist dev reset --yes     stop them and delete their data
@@ -28,6 +29,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("act", choices=["up", "down", "status", "reset"], help="what to do")
     parser.add_argument("--yes", action="store_true", help="do not ask before deleting data")
+    parser.add_argument(
+        "--reveal",
+        action="store_true",
+        help="show the URLs with password and token",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -89,6 +95,13 @@ def _status(servers: Embedded, args: argparse.Namespace) -> int:
 
 
 def _show(found: list[ServerStatus], args: argparse.Namespace, notes: list[str]) -> None:
+    """Show the servers; what is shown is often kept, in a terminal's history or a log of CI, so passwords are not."""
+    from msgspec.structs import replace
+
+    from projectionist.core.settings.secret import Url
+
+    if not args.reveal:
+        found = [replace(one, url=str(Url(one.url)) if one.url else "") for one in found]
     if args.json:
         urls = {f"{server.name}_url": server.url for server in found}
         say_json({"up": _are_up(found), **urls, "servers": found, "notes": notes})

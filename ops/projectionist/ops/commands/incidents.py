@@ -7,6 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.content import of_provider, reveal
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import (
     Exit,
@@ -21,8 +22,11 @@ from projectionist.ops.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asyncpg import Record
 
+    from projectionist.ops.cli.database import Database
     from projectionist.runner.admin.incidents import Incidents
 
 TOPIC = Topic.DECIDE
@@ -48,12 +52,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
     parser.add_argument("--all", action="store_true", help="close: all that the filters choose")
     app_arguments.declare_every(parser)
+    app_arguments.declare_reveal(parser, "what providers answered")
     app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it on the database of the settings."""
+    app_arguments.check_reveal(args)
     if args.act == "show" and len(args.numbers) != 1:
         raise UsageError("show takes one NUMBER", remedy="`projectionist incidents list --each` shows them")
     if args.act == "close":
@@ -75,17 +81,17 @@ async def _run(args: argparse.Namespace) -> int:
         if args.act == "close":
             return await _close(incidents, args)
         if args.act == "show":
-            return _show(await incidents.one(args.numbers[0]), args)
-        return await _list(incidents, args)
+            return await _show(db, await incidents.one(args.numbers[0]), args)
+        return await _list(db, incidents, args)
 
 
-async def _list(incidents: Incidents, args: argparse.Namespace) -> int:
+async def _list(db: Database, incidents: Incidents, args: argparse.Namespace) -> int:
     groups: list[dict[str, Any]] = [
         dict(row) for row in await incidents.groups(args.consumer, args.kind, closed=args.closed)
     ]
     if args.each:
         found = await incidents.each(args.consumer, args.kind, closed=args.closed, limit=args.limit)
-        rows = [dict(row) for row in found]
+        rows = await _told(db, found, args)
         columns = ("number", "consumer", "kind", "seq", "aggregate", "version", "opened", "closed", "detail")
         show_result(args, {"incidents": rows}, lines(rows, columns))
     else:
@@ -100,9 +106,22 @@ async def _list(incidents: Incidents, args: argparse.Namespace) -> int:
     return Exit.ATTENTION if any(not group["closed"] for group in groups) else Exit.DONE
 
 
-def _show(row: Record, args: argparse.Namespace) -> int:
+async def _told(db: Database, found: Sequence[Record], args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return incidents; what a provider answered is content."""
+    from projectionist.core.digest import stand_in
+
+    if args.reveal:
+        await reveal(db.connection, db.schema, (f"incident {row['number']}" for row in found), args)
+        return list(map(dict, found))
+    return [
+        {**row, "detail": stand_in(row["detail"])} if of_provider(row["kind"]) else dict(row) for row in found
+    ]
+
+
+async def _show(db: Database, incident: Record, args: argparse.Namespace) -> int:
+    [row] = await _told(db, [incident], args)
     if args.json:
-        say_json(dict(row))
+        say_json(row)
     else:
         say(table((name, cell(value)) for name, value in row.items() if value is not None))
     return Exit.DONE if row["closed"] else Exit.ATTENTION

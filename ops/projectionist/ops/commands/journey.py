@@ -8,17 +8,26 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from projectionist.core.digest import stand_in
 from projectionist.core.errors import ProjectionistError
+from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.content import of_provider, reveal, without_content
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, show_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.admin.event_history import AggregateStatus, Journey, Journeys, Passage
+    from projectionist.runner.admin.event_history import (
+        AggregateStatus,
+        Journey,
+        Journeys,
+        Passage,
+        SideRecord,
+    )
     from projectionist.runner.admin.row_names import RowNames
     from projectionist.runner.jetstream.api import StoredMessage
 
@@ -27,6 +36,7 @@ HELP = "show everything that happened to an event, an aggregate, or the event of
 EXAMPLE = """
 projectionist journey e-17                     one event: arrivals, consumers, intents, attempts, replies
 projectionist journey --aggregate order/7      where an aggregate stands, and its newest events
+projectionist journey e-17 --reveal --reason "ticket 7"   with texts of errors and the answers of providers
 projectionist journey e-17 --archive old/      what went from the inbox into these files too
 projectionist journey --intent KEY             the event that this side effect came from
 projectionist journey --correlation c-4        all events of one flow (setting postgres.correlation_index)
@@ -53,6 +63,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="read files of the archive here (default: archive_folder of [retention], where rows go to files)",
     )
     parser.add_argument("--limit", type=int, default=50, help="so many events of a list (default: 50)")
+    app_arguments.declare_reveal(parser, "texts of errors, destinations, answers of providers")
+    app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -62,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("journey takes one thing", remedy="An ID, --aggregate, --intent or --correlation")
     if args.limit < 1:
         raise UsageError("--limit is at least one")
+    app_arguments.check_reveal(args)
     if args.archive is not None and not args.archive.is_dir():
         raise UsageError(
             f"--archive: {args.archive} is no folder",
@@ -90,6 +103,10 @@ async def _run(args: argparse.Namespace) -> int:
             events_found = await (
                 journeys.events(args.id, args.source) if args.id else journeys.intent(args.intent)
             )
+            if args.reveal:
+                await reveal(db.connection, db.schema, _things(events_found), args)
+            else:
+                events_found = list(map(_without_content, events_found))
             show_result(
                 args,
                 {"events": events_found, "notes": journeys.notes},
@@ -103,7 +120,6 @@ async def _run(args: argparse.Namespace) -> int:
 async def _names(app: str | None, settings: Settings, broker: AsyncExitStack) -> RowNames | None:
     """Load the app's classes, if it is named; a stream is read where an event has to be, over one connection."""
     from projectionist.core.nats.connections import connect
-    from projectionist.ops.cli import app_arguments
     from projectionist.runner.admin.row_names import RowNames
     from projectionist.runner.app import App
     from projectionist.runner.jetstream import api
@@ -146,6 +162,36 @@ async def _correlated(
     return await journeys.correlated(args.correlation, args.limit)
 
 
+def _things(journeys: Sequence[Journey]) -> Iterator[str]:
+    return (f"{one.consumer}: {event.source}/{event.id}" for event in journeys for one in event.consumers)
+
+
+def _without_content(journey: Journey) -> Journey:
+    """Return a journey in which a digest stands for each text that may be content."""
+    from msgspec.structs import replace
+
+    def passage(one: Passage) -> Passage:
+        parked = None if one.parked is None else dict(one.parked)
+        if parked is not None and parked.pop("error") is not None:
+            parked["why"] = stand_in(parked["why"], parked["error_class"] or "")
+        beside = [
+            replace(each, why=stand_in(each.why)) if each.why and _quotes(each) else each
+            for each in one.beside
+        ]
+        intents = [
+            without_content(each) | {"attempts": list(map(without_content, each["attempts"]))}
+            for each in one.intents
+        ]
+        return replace(one, parked=parked, beside=beside, intents=intents)
+
+    return replace(journey, consumers=list(map(passage, journey.consumers)))
+
+
+def _quotes(one: SideRecord) -> bool:
+    """Return whether a record quotes what was found or answered; of a decision it is an operator's reason."""
+    return one.kind == "quarantine" or (one.kind == "incident" and of_provider(one.what))
+
+
 # -- for people ------------------------------------------------------------------------------------------------------
 
 
@@ -162,7 +208,10 @@ def _journey(one: Journey) -> str:
 
 
 def _passage(one: Passage) -> Iterator[str]:
-    yield f"{one.consumer}: {one.state or 'not known'}" + (f" ({one.note})" if one.note else "")
+    from projectionist.runner.admin.event_history import ADDED
+
+    state = one.state or ("has asked for it" if one.note == ADDED else "not known")
+    yield f"{one.consumer}: {state}" + (f" ({one.note})" if one.note else "")
     if one.received is not None:
         place = f"sequence {one.seq} of {one.stream} (incarnation {one.incarnation}), {one.subject}"
         yield f"  received   {cell(one.received)}  {place}"

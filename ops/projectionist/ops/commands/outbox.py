@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.content import reveal, without_content
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import (
     Exit,
@@ -33,27 +35,34 @@ EXAMPLE = """
 projectionist outbox list                               what is not sent, by state, provider and error
 projectionist outbox list --state dead --each           one line an intent
 projectionist outbox show KEY                           one intent, its attempts, what was done by hand
+projectionist outbox show KEY --reveal --reason "ticket 7"   its content and the answers too, on record
 projectionist outbox retry --state dead --provider email --reason "quota raised"         a sample first
 projectionist outbox retry --state dead --provider email --reason "quota raised" --all   then the rest
 projectionist outbox resolve KEY --sent --reason "seen in the provider's dashboard"
 projectionist outbox discard KEY --reason "customer left"
+projectionist outbox webhook-secret hooks https://acme.example/in    what the receiver at this URL verifies with
 """
 
-ACTS = ("list", "show", "retry", "discard", "resolve")
+ACTS = ("list", "show", "retry", "discard", "resolve", "webhook-secret")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("act", choices=ACTS, help="what to do")
-    parser.add_argument("keys", nargs="*", metavar="KEY", help="intents by key; or choose by the filters")
+    parser.add_argument(
+        "keys",
+        nargs="*",
+        metavar="KEY",
+        help="intents by key, or choose by the filters; webhook-secret: a provider and a URL",
+    )
     parser.add_argument(
         "--state", action="append", metavar="STATE", help="only those in this state (may be repeated)"
     )
     parser.add_argument("--provider", help="only those of this provider")
-    parser.add_argument("--destination", help="only those for this destination")
+    parser.add_argument("--destination", help="only those for this destination, or the [digest] of one")
     parser.add_argument("--intent", metavar="CLASS", help="only those of this Intent class")
     parser.add_argument("--consumer", help="only those of this projection or reactor")
-    parser.add_argument("--error", help="only those with this error, as the list shows it")
+    parser.add_argument("--error", help="only those with this error, as the list shows it, or its [digest]")
     parser.add_argument("--older-than", type=float, metavar="SECONDS", help="only those written so long ago")
     parser.add_argument("--each", action="store_true", help="list one line an intent instead of groups")
     parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
@@ -65,7 +74,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     outcome.add_argument("--not-sent", action="store_true", help="resolve: it was not, send it again")
     parser.add_argument("--provider-id", metavar="ID", help="resolve --sent: the provider's own identifier")
     app_arguments.declare_act(parser, required=False)
-    parser.add_argument("--body", action="store_true", help="show: the content too, which may be personal")
+    app_arguments.declare_reveal(parser, "body, errors, answers, destinations")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -74,13 +83,20 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.find_servers import settings
 
     _check(args)
+    if args.act == "webhook-secret":
+        return _show_secrets(settings(), args)
     return asyncio.run(_run(settings(), args))
 
 
 def _check(args: argparse.Namespace) -> None:
     chosen = bool(_given(args))
+    app_arguments.check_reveal(args)
     if args.act == "show" and len(args.keys) != 1:
         raise UsageError("show takes one KEY", remedy="`projectionist outbox list --each` shows keys")
+    if args.act == "webhook-secret" and len(args.keys) != 2:
+        raise UsageError(
+            "webhook-secret takes a provider and a URL", remedy="As in: hooks https://acme.example/in"
+        )
     if args.act == "list" and args.keys:
         raise UsageError("list takes no KEY", remedy="Use show for one intent")
     if args.act in ("retry", "discard", "resolve"):
@@ -89,8 +105,7 @@ def _check(args: argparse.Namespace) -> None:
                 f"{args.act} takes keys or filters, one of the two",
                 remedy="Name KEY…, or --state and the like",
             )
-        if not (args.reason or "").strip():
-            raise UsageError(f"{args.act} needs a reason", remedy='Say why: --reason "…"')
+        app_arguments.need_reason(args, args.act)
     if args.act == "resolve" and not (args.sent or args.not_sent):
         raise UsageError(
             "resolve needs an outcome", remedy="Say --sent or --not-sent, as the provider shows it"
@@ -103,6 +118,7 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _filter(args: argparse.Namespace) -> IntentFilter:
+    from projectionist.core.digest import sought
     from projectionist.core.states import IntentState
     from projectionist.outbox.admin.intent_actions import IntentFilter
 
@@ -112,12 +128,21 @@ def _filter(args: argparse.Namespace) -> IntentFilter:
     return IntentFilter(
         states=tuple(map(IntentState, args.state)) if args.state else None,
         provider=args.provider,
-        destination=args.destination,
+        destination=sought(args.destination),
         intent=args.intent,
         consumer=args.consumer,
-        error=args.error,
+        error=sought(args.error),
         older_s=args.older_than,
     )
+
+
+def _show_secrets(settings: Settings, args: argparse.Namespace) -> int:
+    from projectionist.outbox.providers.webhook_signer import secrets_of_url
+
+    provider, url = args.keys
+    secrets = [secret.reveal() for secret in secrets_of_url(settings, provider, url, os.environ)]
+    show_result(args, {"provider": provider, "url": url, "secrets": secrets}, "\n".join(secrets))
+    return Exit.DONE
 
 
 async def _run(settings: Settings, args: argparse.Namespace) -> int:
@@ -131,7 +156,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
         if args.act == "list":
             return await _list(connection, settings.postgres.schema, verbs, chosen, args)
         if args.act == "show":
-            return _show(await verbs.show(args.keys[0]), args)
+            return await _show(connection, settings.postgres.schema, verbs, args)
         return await _change(verbs, chosen, args)
     finally:
         await connection.close()
@@ -148,14 +173,16 @@ async def _list(
     troubles = [one for one in found if chosen.provider in (None, one.about) or one.about == "outbox"]
     attention = msgspec.to_builtins(troubles)
     if args.each:
-        rows = [dict(row) for row in await verbs.each(chosen, args.limit)]
+        found_rows = [dict(row) for row in await verbs.each(chosen, args.limit)]
+        rows = await _told(connection, schema, verbs, {row["key"]: row for row in found_rows}, args)
         show_result(
             args,
             {"intents": rows, "attention": attention},
             lines(rows, ("key", "state", "provider", "destination", "class", "attempt", "error")),
         )
     else:
-        shown = [{name: getattr(group, name) for name in group.__struct_fields__} for group in groups]
+        of_samples = {group.sample: msgspec.structs.asdict(group) for group in groups}
+        shown = await _told(connection, schema, verbs, of_samples, args)
         show_result(
             args,
             {"groups": shown, "attention": attention},
@@ -167,13 +194,32 @@ async def _list(
     return Exit.ATTENTION if waits else Exit.DONE
 
 
-def _show(found: dict[str, Any], args: argparse.Namespace) -> int:
+async def _told(
+    connection: Connection,
+    schema: str,
+    verbs: IntentActions,
+    found: dict[str, dict[str, Any]],
+    args: argparse.Namespace,
+) -> list[dict[str, Any]]:
+    """Return rows of a list by the keys they are of; what is content only on record."""
+    if args.reveal:
+        await reveal(connection, schema, (f"intent {key}" for key in found), args)
+        return list(found.values())
+    outcomes = await verbs.outcomes(list(found))
+    return [without_content(row, outcomes.get(key, "")) for key, row in found.items()]
+
+
+async def _show(connection: Connection, schema: str, verbs: IntentActions, args: argparse.Namespace) -> int:
+    found = await verbs.show(args.keys[0])
     attempts, acts, body = found.pop("attempts"), found.pop("acts"), found.pop("body")
     shown = dict(found)
+    if args.reveal:
+        await reveal(connection, schema, [f"intent {found['key']}"], args)
+        shown["body"] = bytes(body).decode()
+    else:
+        shown, attempts = without_content(shown), [without_content(one) for one in attempts]
     for name in ("hash", "wire_hash"):
         shown[name] = None if found[name] is None else bytes(found[name]).hex()
-    if args.body:
-        shown["body"] = bytes(body).decode()
     if args.json:
         say_json({**shown, "attempts": attempts, "acts": acts})
         return Exit.DONE

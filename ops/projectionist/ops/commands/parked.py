@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.content import reveal
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import (
     Exit,
@@ -24,21 +25,26 @@ from projectionist.ops.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from projectionist.ops.cli.database import Database
     from projectionist.runner.admin.bulk_actions import BulkHandling, BulkResult
-    from projectionist.runner.admin.parked_queries import ParkedEntry, ParkedFilter, ParkedQueries
+    from projectionist.runner.admin.parked_queries import (
+        ParkedEntry,
+        ParkedFilter,
+        ParkedGroup,
+        ParkedQueries,
+    )
 
 TOPIC = Topic.DECIDE
 HELP = "list parked and failed events, show one, and retry, skip, discard, edit them or accept a gap"
 EXAMPLE = """
 projectionist parked list                               what waits, by consumer, type and error
 projectionist parked list --consumer OrderSummary --each     one line an event
-projectionist parked show e-17 --consumer OrderSummary       one event: envelope, attempts, error, stack
-projectionist parked show e-17 --reveal --reason "ticket 7"  its payload too, which is recorded
-projectionist parked retry --error "ValueError: cannot digest" --reason "mended"         one, to see
-projectionist parked retry --error "ValueError: cannot digest" --reason "mended" --all   five, then the rest
+projectionist parked show e-17 --consumer OrderSummary       one event: envelope, attempts, class of the error
+projectionist parked show e-17 --reveal --reason "ticket 7"  its payload, error and stack too, which is recorded
+projectionist parked retry --error "[3fa9c1d2]" --reason "mended"         one, to see
+projectionist parked retry --error "[3fa9c1d2]" --reason "mended" --all   five, then the rest
 projectionist parked skip e-17 --consumer OrderSummary --reason "test order"
 projectionist parked discard e-18 --consumer OrderSummary --reason "sent by mistake"
 projectionist parked accept-gap --aggregate order/7 --versions 3..4 --reason "never published"
@@ -48,6 +54,7 @@ projectionist parked edit e-17 --consumer OrderSummary --data fixed.json --reaso
 ACTS = ("list", "show", "retry", "skip", "discard", "accept-gap", "edit")
 GROUP = ("count", "waiting", "consumer", "cause", "type", "oldest", "sample", "why")
 EVENT = ("name", "id", "type", "aggregate", "version", "cause", "attempts", "parked_at", "why")
+CONTENT = ("error", "problem", "stack")
 FILTERS = ("consumer", "cause", "type", "aggregate", "error", "older_than")
 
 
@@ -61,7 +68,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--type", metavar="TYPE", help="only events of this type")
     parser.add_argument("--aggregate", metavar="TYPE/ID", help="only those of this aggregate")
-    parser.add_argument("--error", metavar="TEXT", help="only those with this reason, as the list shows it")
+    parser.add_argument(
+        "--error", metavar="TEXT", help="only those with this reason, as the list shows it, or its [digest]"
+    )
     parser.add_argument("--source", help="the event's source, where an id alone is not enough")
     parser.add_argument(
         "--wait", type=float, default=30, metavar="SECONDS", help="retry --all: for the sample (default: 30)"
@@ -89,8 +98,9 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(
             f"{args.act} takes ids or filters", remedy="Name ID…, or --consumer, --error and the like"
         )
-    if args.act not in ("list", "show") or args.reveal:
-        app_arguments.need_reason(args, "--reveal" if args.reveal else args.act)
+    app_arguments.check_reveal(args)
+    if args.act not in ("list", "show"):
+        app_arguments.need_reason(args, args.act)
     if args.act == "edit" and not args.data:
         raise UsageError("edit needs --data FILE", remedy="Write the corrected payload into a file")
     if args.rate <= 0 or args.wait < 0 or args.limit < 1:
@@ -110,50 +120,72 @@ async def _run(args: argparse.Namespace) -> int:
         if args.consumer is not None:
             await parked.consumer(args.consumer)
         if args.act == "list":
-            return await _list(parked, args)
+            return await _list(db, parked, args)
         if args.act == "show":
-            return await _show(parked, args)
+            return await _show(db, parked, args)
         return await _change(db, parked, args)
 
 
 def _chosen(args: argparse.Namespace) -> ParkedFilter:
+    from projectionist.core.digest import sought
     from projectionist.runner.admin.parked_queries import ParkedFilter
 
     return ParkedFilter(
-        **{name: getattr(args, name) for name in FILTERS if name != "older_than"},
+        **{name: getattr(args, name) for name in FILTERS if name not in ("older_than", "error")},
+        error=sought(args.error),
         older_s=args.older_than,
         ids=args.ids or None,
         source=args.source,
     )
 
 
-async def _list(parked: ParkedQueries, args: argparse.Namespace) -> int:
+async def _list(db: Database, parked: ParkedQueries, args: argparse.Namespace) -> int:
     groups = await parked.groups(_chosen(args))
     if args.each:
         events = await parked.each(_chosen(args), args.limit)
-        show_result(args, {"events": events}, _lines(events, EVENT))
+        rows = await _told(db, parked, {(one.name, one.source, one.id): one for one in events}, args)
+        show_result(args, {"events": rows}, lines(rows, EVENT))
     else:
-        show_result(args, {"groups": groups}, _lines(groups, GROUP))
+        found = {(one.consumer, one.source, one.sample): one for one in groups}
+        rows = await _told(db, parked, found, args)
+        show_result(args, {"groups": rows}, lines(rows, GROUP))
     return Exit.ATTENTION if any(group.waiting for group in groups) else Exit.DONE
 
 
-def _lines(found: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
-    return lines([msgspec.structs.asdict(one) for one in found], columns)
+async def _told(
+    db: Database,
+    parked: ParkedQueries,
+    found: Mapping[tuple[str, str, str], ParkedEntry | ParkedGroup],
+    args: argparse.Namespace,
+) -> list[dict[str, Any]]:
+    """Return rows of a list; the text of an error is content, for which its class, place and digest stand."""
+    if args.reveal:
+        await reveal(db.connection, db.schema, (f"{name}: parked events" for name, _, _ in found), args)
+    failures = {} if args.reveal else await parked.failures(list(found))
+    rows = []
+    for key, one in found.items():
+        row = msgspec.structs.asdict(one)
+        whole = row.pop("own")
+        if args.reveal:
+            row["why"] = whole or row["why"]
+        else:
+            row["why"] = _stand_in(row, failures.get(key, ""))
+        rows.append(row)
+    return rows
 
 
 # -- show ------------------------------------------------------------------------------------------------------------
 
 
-async def _show(parked: ParkedQueries, args: argparse.Namespace) -> int:
-    from projectionist.core.operator import Act
-
+async def _show(db: Database, parked: ParkedQueries, args: argparse.Namespace) -> int:
     found = await parked.show(args.ids[0], args.consumer, args.source)
-    shown = []
-    for row in found:
-        if args.reveal:
-            thing = f"{row['source']}/{row['id']}"
-            await parked.reveal(row["consumer"], thing, Act(args.actor, args.reason))
-        shown.append(_shown(row, reveal=args.reveal))
+    failures: Mapping[tuple[str, str, str], str] = {}
+    if args.reveal:
+        things = (f"{row['name']}: {row['source']}/{row['id']}" for row in found)
+        await reveal(db.connection, db.schema, things, args)
+    else:
+        failures = await parked.failures([(row["name"], row["source"], row["id"]) for row in found])
+    shown = [_shown(row, failures, revealed=args.reveal) for row in found]
     if args.json:
         say_json({"events": shown})
     else:
@@ -161,17 +193,31 @@ async def _show(parked: ParkedQueries, args: argparse.Namespace) -> int:
     return Exit.ATTENTION if any(row["waits"] for row in found) else Exit.DONE
 
 
-def _shown(row: dict[str, Any], *, reveal: bool) -> dict[str, Any]:
-    """Return one event for the reader: hashes as hex, no payload unless it is asked for."""
-    data = row.pop("data")
+def _shown(
+    row: dict[str, Any], failures: Mapping[tuple[str, str, str], str], *, revealed: bool
+) -> dict[str, Any]:
+    """Return one event for the reader: hashes as hex, no content unless it is asked for."""
+    data, key = row.pop("data"), (row["name"], row["source"], row["id"])
+    if not revealed:
+        row["why"] = _stand_in(row, failures.get(key, ""))
     del row["consumer"]
     row["consumer"] = row.pop("name")
     row["hash"], edited = bytes(row["hash"]).hex(), row["edited_hash"]
     row["edited_hash"] = None if edited is None else bytes(edited).hex()
     row["size"] = None if data is None else len(data)
-    if reveal:
+    if revealed:
         row["data"] = None if data is None else bytes(data).decode("utf-8", "backslashreplace")
-    return row
+        return row
+    return {name: value for name, value in row.items() if name not in CONTENT}
+
+
+def _stand_in(row: Mapping[str, Any], failure: str) -> str:
+    """Return why an event waits, without the text of its error: the class and place stand for it, and a digest."""
+    from projectionist.core.digest import stand_in
+
+    why: str = row["why"]
+    failed = row["cause"] == "failed" and not why.startswith("discarded: ")
+    return stand_in(why, failure) if failed else why
 
 
 def _text(row: dict[str, Any]) -> str:

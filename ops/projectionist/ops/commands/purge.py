@@ -13,6 +13,7 @@ from projectionist.ops.cli.output import Exit, say, say_json, table
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
+    from projectionist.ops.cli.command_context import AtWork
     from projectionist.runner.retention.purge import PurgeReport
 
 TOPIC = Topic.HISTORY
@@ -51,11 +52,35 @@ async def _run(args: argparse.Namespace) -> int:
 
         names = [definition.name for definition in work.definitions]
         report = await Purger(lend, work.settings, names, streams(work.client)).run(dry_run=args.dry_run)
+        over = await _generations(work, report, dry_run=args.dry_run)
     if args.json:
-        say_json({"dry_run": args.dry_run, "went": report.went, "held": report.held, "files": report.files})
+        told = {"went": report.went, "held": report.held, "files": report.files, "generations": over}
+        say_json({"dry_run": args.dry_run, **told})
     else:
         _show(report, dry_run=args.dry_run)
+        for name, numbers in over.items():
+            gone = "would be dropped" if args.dry_run else "dropped"
+            say(f"{name}: generations that were kept long enough are {gone}: {', '.join(map(str, numbers))}")
     return Exit.DONE
+
+
+async def _generations(work: AtWork, report: PurgeReport, *, dry_run: bool) -> dict[str, list[int]]:
+    """Drop generations that were kept long enough, as the owner; which ones, by consumer."""
+    from projectionist.core.postgres.rights import ownership
+    from projectionist.runner.read_models.generations import expired, sweep
+    from projectionist.runner.retention.rules import Held
+
+    found: dict[str, list[int]] = {}
+    whose = await ownership(work.connection, work.queries.schema)
+    for definition in work.definitions:
+        row = await work.queries.row("select_consumer", definition.name)
+        over = [] if row is None else await expired(work.queries, row["number"])
+        if over and not whose.owns and not dry_run:
+            kept = f"generations {', '.join(map(str, over))} are over: run this as {whose.owner!r}, who owns them"
+            report.held.append(Held(definition.name, kept))
+        elif row is not None and over:
+            found[definition.name] = over if dry_run else await sweep(work.queries, row["number"])
+    return found
 
 
 def _show(report: PurgeReport, *, dry_run: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.content import reveal
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import (
     Exit,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from projectionist.core.operator import Act
+    from projectionist.ops.cli.database import Database
     from projectionist.runner.admin.bulk_actions import BulkResult
-    from projectionist.runner.admin.parked_queries import ParkedQueries
     from projectionist.runner.admin.quarantine_actions import Place, QuarantineActions
     from projectionist.runner.admin.quarantine_queries import QuarantineFilter, QuarantineQueries
 
@@ -38,7 +39,7 @@ HELP = "list what could not be read, show one entry, and have it read again, cor
 EXAMPLE = """
 projectionist quarantine list                                what is there, by consumer and error
 projectionist quarantine list --each                         one line an entry
-projectionist quarantine show 4711 --consumer OrderSummary   headers, cause, attempts; --reveal: the payload
+projectionist quarantine show 4711 --consumer OrderSummary   names of headers, cause, attempts; --reveal: content
 projectionist quarantine retry --cause version --reason "new header mapping"         one, to see
 projectionist quarantine retry --cause version --reason "new header mapping" --all   then the rest
 projectionist quarantine edit 4711 --consumer OrderSummary --header ce-aggregateversion=3 --reason "ticket 7"
@@ -56,7 +57,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("seqs", nargs="*", type=int, metavar="SEQ", help="entries by their stream sequence")
     parser.add_argument("--consumer", metavar="NAME", help="only those of this projection or reactor")
     parser.add_argument("--cause", help="only those refused so, as the list shows it")
-    parser.add_argument("--error", metavar="TEXT", help="only those with this detail, as the list shows it")
+    parser.add_argument(
+        "--error", metavar="TEXT", help="only those with this detail, as the list shows it, or its [digest]"
+    )
     parser.add_argument("--incarnation", type=int, help="of the stream, if not the newest that has SEQ")
     parser.add_argument(
         "--header", action="append", default=[], metavar="NAME=VALUE", help="edit: read it with this header"
@@ -81,8 +84,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"{args.act} takes sequences or filters, one of the two", remedy="Name SEQ…, or --cause, --error"
         )
-    if args.act not in ("list", "show") or args.reveal:
-        app_arguments.need_reason(args, "--reveal" if args.reveal else args.act)
+    app_arguments.check_reveal(args)
+    if args.act not in ("list", "show"):
+        app_arguments.need_reason(args, args.act)
     if args.rate <= 0 or args.limit < 1:
         raise UsageError("--rate and --limit are above zero")
     return asyncio.run(_run(args))
@@ -94,6 +98,7 @@ def _filtered(args: argparse.Namespace) -> bool:
 
 
 async def _run(args: argparse.Namespace) -> int:
+    from projectionist.core.digest import sought
     from projectionist.core.operator import Act
     from projectionist.ops.cli.database import database
     from projectionist.runner.admin.parked_queries import ParkedQueries
@@ -104,33 +109,42 @@ async def _run(args: argparse.Namespace) -> int:
         if args.consumer is not None:
             await parked.consumer(args.consumer)
         chosen = QuarantineFilter(
-            consumer=args.consumer, cause=args.cause, error=args.error, older_s=args.older_than
+            consumer=args.consumer, cause=args.cause, error=sought(args.error), older_s=args.older_than
         )
         if args.act == "list":
-            return await _list(aside, chosen, args)
+            return await _list(db, aside, chosen, args)
         if args.act == "show":
-            return await _show(aside, parked, args)
+            return await _show(db, aside, args)
         return await _change(aside, chosen, Act(args.actor, args.reason), args)
 
 
-async def _list(aside: QuarantineQueries, chosen: QuarantineFilter, args: argparse.Namespace) -> int:
+async def _list(
+    db: Database, aside: QuarantineQueries, chosen: QuarantineFilter, args: argparse.Namespace
+) -> int:
+    from projectionist.core.digest import stand_in
+
     groups = await aside.groups(chosen)
     found: Sequence[msgspec.Struct] = await aside.each(chosen, args.limit) if args.each else groups
-    columns = ENTRY if args.each else GROUP
-    text = lines([shown(msgspec.structs.asdict(one)) for one in found], columns)
-    show_result(args, {"entries" if args.each else "groups": found}, text)
+    columns, rows = ENTRY if args.each else GROUP, [msgspec.structs.asdict(one) for one in found]
+    if args.reveal:
+        names = (name for row in rows for name in row.get("consumers", [row.get("name")]))
+        await reveal(db.connection, db.schema, (f"{name}: quarantine" for name in names), args)
+    for row in rows:
+        whole = row.pop("own")
+        row["why"] = (whole or row["why"]) if args.reveal else stand_in(row["why"])
+    text = lines([shown(row) for row in rows], columns)
+    show_result(args, {"entries" if args.each else "groups": rows}, text)
     return Exit.ATTENTION if groups else Exit.DONE
 
 
-async def _show(aside: QuarantineQueries, parked: ParkedQueries, args: argparse.Namespace) -> int:
-    from projectionist.core.operator import Act
-
-    entries = []
-    for row in await aside.show(args.seqs[0], args.consumer, args.incarnation):
-        if args.reveal:
-            thing = f"sequence {row['seq']} of incarnation {row['incarnation']}"
-            await parked.reveal(row["consumer"], thing, Act(args.actor, args.reason))
-        entries.append(_shown(row, reveal=args.reveal))
+async def _show(db: Database, aside: QuarantineQueries, args: argparse.Namespace) -> int:
+    found = await aside.show(args.seqs[0], args.consumer, args.incarnation)
+    if args.reveal:
+        things = (
+            f"{row['name']}: sequence {row['seq']} of incarnation {row['incarnation']}" for row in found
+        )
+        await reveal(db.connection, db.schema, things, args)
+    entries = [_shown(row, revealed=args.reveal) for row in found]
     if args.json:
         say_json({"entries": entries})
     else:
@@ -138,16 +152,22 @@ async def _show(aside: QuarantineQueries, parked: ParkedQueries, args: argparse.
     return Exit.ATTENTION if any(row["state"] == "quarantined" for row in entries) else Exit.DONE
 
 
-def _shown(row: dict[str, Any], *, reveal: bool) -> dict[str, Any]:
-    """Return one entry for the reader: its headers as text, no payload unless it is asked for."""
+def _shown(row: dict[str, Any], *, revealed: bool) -> dict[str, Any]:
+    """Return one entry for the reader: its headers as text, of which the names alone are no content."""
+    from projectionist.core.digest import stand_in
+
     data, headers = row.pop("data"), row.pop("headers")
+    row["reference"] = data is None and headers is None
     row["consumer"] = row.pop("name")
     row["hash"] = bytes(row["hash"]).hex()
     row["headers"] = [
         line for line in bytes(headers or b"").decode("utf-8", "backslashreplace").split("\r\n")[1:] if line
     ]
-    if reveal:
+    if revealed:
         row["data"] = bytes(data or b"").decode("utf-8", "backslashreplace")
+    else:
+        row["detail"] = stand_in(row["detail"])
+        row["headers"] = [line.partition(":")[0] for line in row["headers"]]
     return row
 
 

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.content import reveal, without_row
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say, say_json
 
@@ -21,7 +22,11 @@ EXAMPLE = """
 projectionist rebuild shop.app:app OrderSummary           build, compare, swap; after a crash: go on
 projectionist rebuild shop.app:app OrderSummary --plan    what it would do and cost; changes nothing
 projectionist rebuild shop.app:app OrderSummary --abort   give up the build that is open
+projectionist rebuild shop.app:app OrderSummary --reveal --reason "ticket 7"   and what handlers raise, what differs
 """
+
+SHOWN = 10
+"""So many differing rows are shown."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +52,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="keep live batches waiting now and then, should they be as fast as the rebuild catches up",
     )
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
+    app_arguments.declare_reveal(parser, "texts that handlers raise, values that differ")
+    app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 
 
@@ -54,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it, one projection after the other."""
     from projectionist.ops.cli import command_context
 
+    app_arguments.check_reveal(args)
     return command_context.run(_run(args))
 
 
@@ -69,7 +77,7 @@ async def _run(args: argparse.Namespace) -> int:
     if args.json:
         say_json({"rebuilt": rebuilt})
     else:
-        say("\n".join(map(_summary, rebuilt)))
+        say("\n".join(_summary(one, values=args.reveal) for one in rebuilt))
     differs = any(one.compared.differences and not one.compared.expected for one in rebuilt)
     return Exit.ATTENTION if differs else Exit.DONE
 
@@ -84,9 +92,33 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
         slow_live=args.slow_live,
     )
     from projectionist.ops.cli.command_context import progress
+    from projectionist.runner.history.handler_failures import HandlersFailed
+    from projectionist.runner.rebuild.compare import Differs
 
     watched = progress(definition.name, args.throttle)
-    return await Rebuild(definition, work.settings, work.client, watched, options).run()
+    try:
+        done = await Rebuild(definition, work.settings, work.client, watched, options).run()
+    except HandlersFailed as failed:
+        if args.reveal:
+            await _reveal(args, work, definition)
+            for one in failed.stumbles:
+                watched.say(f"sequence {one.seq}: {one.text}")
+        raise
+    except Differs as differs:
+        if args.reveal:
+            await _reveal(args, work, definition)
+        for each in differs.compared.differences[:SHOWN]:
+            watched.say(each.told(values=args.reveal))
+        raise
+    if args.reveal:
+        await _reveal(args, work, definition)
+    elif done.compared.differences:
+        done.compared.differences = [without_row(each) for each in done.compared.differences]
+    return done
+
+
+async def _reveal(args: argparse.Namespace, work: AtWork, definition: Definition) -> None:
+    await reveal(work.connection, work.settings.postgres.schema, [f"{definition.name}: rebuild"], args)
 
 
 async def _plan(args: argparse.Namespace, work: AtWork) -> int:
@@ -117,7 +149,7 @@ async def _abort(args: argparse.Namespace, work: AtWork) -> int:
     return Exit.DONE
 
 
-def _summary(one: Rebuilt) -> str:
+def _summary(one: Rebuilt, *, values: bool) -> str:
     again = ", gone on with" if one.resumed else ""
     done = f"{one.events:,} events, {one.rows:,} rows, {one.caught_up:,} caught up, {one.seconds:.1f} s"
     lines = [f"{one.consumer}: generation {one.generation} is live{again}: {done}"]
@@ -126,7 +158,7 @@ def _summary(one: Rebuilt) -> str:
         expected = " (expected: other code made the live rows)" if one.compared.expected else ""
         more = "more than " if one.compared.more else ""
         lines.append(f"  {more}{len(one.compared.differences)} rows differ from before{expected}:")
-        lines += [f"    {difference}" for difference in one.compared.differences[:10]]
+        lines += [f"    {difference.told(values=values)}" for difference in one.compared.differences[:SHOWN]]
     if one.compared.left_out:
         lines.append(f"  not compared, as only one side has them: {', '.join(one.compared.left_out)}")
     return "\n".join(lines)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from msgspec.structs import replace
+
 from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.content import reveal, values_of, without_values
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, say, say_json
 
@@ -18,6 +21,7 @@ projectionist recompute shop.app:app OrderSummary o-17 --reason "row was edited 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     app_arguments.declare(parser, names="the projection and the row's key")
+    app_arguments.declare_reveal(parser, "the row as it was and is")
     app_arguments.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 
@@ -43,6 +47,11 @@ async def _run(args: argparse.Namespace) -> int:
         done = await recompute(
             work.queries, work.definitions[0], work.settings, work.client, work.names[0], act
         )
+        if args.reveal:
+            things = [f"{done.consumer}: row {done.key}"]
+            await reveal(work.connection, work.settings.postgres.schema, things, args)
+    if done.changed is not None and not args.reveal:
+        done = replace(done, changed=without_values(done.changed))
     nothing = done.changed is None and not done.events
     if args.json:
         say_json({"recomputed": done})
@@ -52,5 +61,6 @@ async def _run(args: argparse.Namespace) -> int:
         say(f"{done.consumer} {done.key}: right as it was, {done.events} events")
     else:
         since = f", wrong from {done.changed.since} on" if done.changed.since else ""
-        say(f"{done.consumer} {done.key}: written{since}; was {done.changed.live}, is {done.changed.folded}")
+        was, now = values_of(done.changed.live), values_of(done.changed.folded)
+        say(f"{done.consumer} {done.key}: written{since}; was {was}, is {now}")
     return Exit.FAILED if nothing else Exit.DONE

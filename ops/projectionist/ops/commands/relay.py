@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
     configure(log_level(), form=found.telemetry.logs)
+    loaded.warn_of_lacking_providers()
     return event_loop.run(_run(loaded, names, found))
 
 

@@ -51,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.operator import Act
     from projectionist.ops.cli.command_context import at_work, progress
-    from projectionist.runner.verify.replay import ALLOW, Replayer, span_of
+    from projectionist.runner.jetstream.stream_range import span_of
+    from projectionist.runner.verify.replay import ALLOW, Replayer
 
     async with at_work(args, consumers=1, command="replay") as work:
         definition = work.definitions[0]

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     names = [definition.name for definition in loaded.definitions]
     found.refuse_strangers(consumers=names, providers=loaded.providers)
     configure(log_level(), form=found.telemetry.logs)
+    loaded.warn_of_lacking_providers()
     return event_loop.run(_run(loaded.chosen(args.only), found, allow_older_code=args.allow_older_code))
 
 

@@ -68,7 +68,8 @@ class Status(msgspec.Struct, frozen=True):
     @property
     def troubles(self) -> list[OutboxProblem]:
         """Yield what waits for a person, or has no relay to carry it out, beside the parts and the setbacks."""
-        own = (step for one in self.consumers for step in next_steps(one))
+        waited = {one.consumer for one in self.setbacks if not one.needs_somebody}
+        own = (step for one in self.consumers for step in next_steps(one, waits=one.name in waited))
         return [*own, *map(shared_step, self.shared), *self.outbox.troubles]
 
     @property
@@ -174,8 +175,8 @@ def outbox_tables(outbox: OutboxStatus) -> str:
     return "\n\n".join(table(rows) for rows in tables if len(rows) > 1)
 
 
-def next_steps(one: ConsumerStatus) -> Iterator[OutboxProblem]:
-    """Yield what of a consumer waits for a person, and where to look at it."""
+def next_steps(one: ConsumerStatus, *, waits: bool = False) -> Iterator[OutboxProblem]:
+    """Yield what of a consumer waits for a person, and where to look at it; `waits`: a process says why it waits."""
     waiting = one.heads.get("waiting", 0)
     count = many(waiting, bounded=one.bounded)
     if waiting:
@@ -191,7 +192,10 @@ def next_steps(one: ConsumerStatus) -> Iterator[OutboxProblem]:
     if one.paused:
         yield OutboxProblem(one.name, _paused(one.pause), f"`projectionist resume {one.name} --reason …`")
     elif one.breaker is None and not alive(one):
-        yield OutboxProblem(one.name, "no process runs it", "`projectionist run`")
+        text, remedy = ("no process runs it", "`projectionist run`")
+        if waits:
+            text, remedy = "a process is there to run it, and waits", "What for is said below"
+        yield OutboxProblem(one.name, text, remedy)
 
 
 def shared_step(one: Shared) -> OutboxProblem:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from projectionist.ops.cli import app_arguments
+from projectionist.ops.cli.content import reveal, values_of, without_values
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say, say_json
 
@@ -18,6 +19,7 @@ EXAMPLE = """
 projectionist verify shop.app:app OrderSummary                a hundred rows by chance
 projectionist verify shop.app:app OrderSummary --sample 5000
 projectionist verify shop.app:app OrderSummary --all          every row, and rows that lack
+projectionist verify shop.app:app OrderSummary --reveal --reason "ticket 7"   with the values that differ
 """
 
 
@@ -28,6 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     much.add_argument("--sample", type=int, default=100, metavar="N", help="so many rows by chance (100)")
     much.add_argument("--all", action="store_true", help="every row")
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
+    app_arguments.declare_reveal(parser, "the values that differ")
+    app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 
 
@@ -35,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     from projectionist.ops.cli import command_context
 
+    app_arguments.check_reveal(args)
     return command_context.run(_run(args))
 
 
@@ -49,6 +54,12 @@ async def _run(args: argparse.Namespace) -> int:
             watched = progress(definition.name, args.throttle, what="verify")
             verifier = Verifier(work.queries, definition, work.settings, work.client, watched)
             found.append(await verifier.run(None if args.all else args.sample))
+        if args.reveal:
+            rows = (f"{one.consumer}: row {each.key}" for one in found for each in one.drifts)
+            await reveal(work.connection, work.settings.postgres.schema, rows, args)
+        else:
+            for one in found:
+                one.drifts = [without_values(each) for each in one.drifts]
     if args.json:
         say_json({"verified": found})
     else:
@@ -67,13 +78,11 @@ def _summary(one: Verified) -> str:
         lines.append("  other code than this made the live rows: a rebuild brings them up to it")
     for each in one.drifts[:20]:
         since = f", from {each.since} on" if each.since else ""
-        lines.append(f"  {each.key}{since}: live {_shown(each.live)}, by its events {_shown(each.folded)}")
+        lines.append(
+            f"  {each.key}{since}: live {values_of(each.live)}, by its events {values_of(each.folded)}"
+        )
     lines += [
         f"  {row.key}: the stream no longer holds {row.lost}; what is left does not make the row"
         for row in one.undecidable_rows[:20]
     ]
     return "\n".join(lines)
-
-
-def _shown(row: dict[str, object] | None) -> str:
-    return "no row" if row is None else ", ".join(f"{name}={value!r}" for name, value in row.items())

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.nats import api_subjects
 from projectionist.core.nats.subject_relations import ALL
 from projectionist.core.tls import context as tls_context
 from projectionist.ops.doctor import database
 from projectionist.ops.doctor.check import Check, attention, note, well
 from projectionist.runner.jetstream import api, durable
-from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamMissing
+from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, RequestDenied, StreamMissing
 from projectionist.runner.jetstream.durable import DurableSpec
 from projectionist.runner.process.migrate_streams import compared
 
@@ -57,9 +58,14 @@ async def server(client: Client, settings: Nats) -> list[Check]:
     tls = "TLS" if tls_context(settings, hosts, name="nats") else "no TLS"
     checks = [well(ABOUT, "version", f"NATS {version.major}.{version.minor}.{version.patch}, {tls}")]
     try:
-        account = await api.ask(client, "INFO", b"", _Account)
+        account = await api.ask(client, api_subjects.account(), b"", _Account)
+    except RequestDenied as error:
+        return [
+            *checks,
+            note(ABOUT, "disk", f"the account's limits cannot be seen: {error.message}", error.remedy),
+        ]
     except BrokerError as error:
-        return [*checks, attention(ABOUT, "jetstream", str(error), "Turn JetStream on for this account")]
+        return [*checks, attention(ABOUT, "jetstream", error.message, error.remedy)]
     limit = account.limits.max_storage
     if limit > 0 and account.storage > FULL * limit:
         checks.append(
@@ -79,7 +85,7 @@ async def stream(client: Client, name: str, declared: Stream | None) -> tuple[St
     asked = datetime.now(UTC)
     try:
         found = await api.stream(client, name)
-        answer = await api.ask(client, f"STREAM.INFO.{name}", b"", _Answered)
+        answer = await api.ask(client, api_subjects.stream_info(name), b"", _Answered)
         unlike = [] if declared is None else await _as_declared(client, about, declared)
     except StreamMissing:
         return None, [
@@ -91,7 +97,7 @@ async def stream(client: Client, name: str, declared: Stream | None) -> tuple[St
             )
         ]
     except BrokerError as error:
-        return None, [attention(about, "there", str(error), "Look at the stream's leader: nats stream info")]
+        return None, [attention(about, "there", error.message, error.remedy)]
     checks = [*_config(about, found), *unlike]
     if answer.ts is not None:
         answered = datetime.now(UTC)
@@ -189,7 +195,7 @@ async def held(
 def _missing(about: str, row: Row, error: BrokerError) -> Check:
     """Return the check about a durable that the broker did not show."""
     if not isinstance(error, ConsumerMissing):
-        return attention(about, "durable", str(error), "Look at the durable's leader: nats consumer info")
+        return attention(about, "durable", error.message, error.remedy)
     if row["floor_s"] is None:
         return note(about, "durable", "it has never run")
     mend = "Start it: it goes on at the floor that PostgreSQL remembers (docs/operations/durable-changed.md)"

@@ -97,10 +97,7 @@ def setback(one: SetbackStatus) -> Check:
 
 def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[Check]:
     """Check that a relay can carry out its intents."""
-    from projectionist.outbox.intents.intent import options_of  # noqa: PLC0415  loaded where it is needed
-
-    lacking = sorted({options_of(one).provider for one in definition.intents} - known.keys())
-    if lacking:
+    if lacking := definition.lacking(known):
         yield attention(
             definition.name,
             "providers",

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core import project_servers
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.database_identity import recorded
 from projectionist.core.postgres.statements import Statements
+from projectionist.core.settings.settings import FILE
 from projectionist.migrations import plan
 from projectionist.ops.doctor import broker as broker_checks
-from projectionist.ops.doctor import consumers, database, identities, observer, outbox
+from projectionist.ops.doctor import (
+    consumers,
+    database,
+    encryption,
+    identities,
+    observer,
+    outbox,
+    roles,
+    settings_file,
+    stream_integrity,
+)
 from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
 from projectionist.outbox.admin import status
@@ -49,7 +62,8 @@ class Examined(msgspec.Struct):
 
 async def examine(app: App, definitions: Sequence[Definition], settings: Settings) -> Examined:
     """Look at the servers, the streams and these consumers; what does not answer is a finding, not an error."""
-    checks: list[Check] = []
+    checks: list[Check] = list(encryption.checks(app, settings))
+    checks += settings_file.checks(project_servers.find(Path.cwd(), FILE).parent / FILE)
     rows, home = await _database(app, definitions, settings, checks)
     streams = await _broker(definitions, app.streams, settings, checks, rows, home)
     for definition in definitions:
@@ -110,6 +124,7 @@ async def _rows(
     checks += observer.checks(await observer.look(connection, settings, silent_s), settings.telemetry)
     checks += map(consumers.refused, await connection.fetch(statements["doctor_refused"]))
     checks += map(consumers.setback, await setbacks(connection, settings.postgres.schema))
+    checks += await roles.look(connection, settings.postgres.schema, [row["number"] for row in found])
     return {row["name"]: row for row in found}
 
 
@@ -128,6 +143,7 @@ async def _broker(
         return {}
     try:
         checks += await broker_checks.server(client, settings.nats)
+        rights, here = await stream_integrity.publish_rights(client), stream_integrity.local(client)
         streams = {}
         known = {stream.name: stream for stream in declared}
         for name in sorted({definition.stream for definition in definitions} | known.keys()):
@@ -135,6 +151,7 @@ async def _broker(
             checks += found
             if stream is not None:
                 streams[name] = stream
+                checks.append(stream_integrity.check(name, stream.config, rights, here=here))
         for definition in definitions:
             if definition.stream in streams:
                 stream = streams[definition.stream]

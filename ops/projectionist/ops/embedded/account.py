@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -15,8 +18,26 @@ import msgspec
 from projectionist.ops.embedded import processes
 from projectionist.ops.embedded.errors import EmbeddedError
 
-NAMES = ("projectionist", "nobody")
+OWN = "projectionist"
+SHARED = "nobody"
+"""Whatever else runs under it could read the superuser's password and run programs: for servers that go at once."""
+NAMES = (OWN, SHARED)
 """The accounts root may lend, in this order: one made for the purpose, else the one every system has."""
+
+_MAKERS = (
+    (
+        "useradd",
+        "--system",
+        "--no-create-home",
+        "--home-dir",
+        "/nonexistent",
+        "--shell",
+        "/usr/sbin/nologin",
+        OWN,
+    ),
+    ("adduser", "-S", "-D", "-H", "-h", "/nonexistent", "-s", "/sbin/nologin", OWN),
+)
+"""The command that makes the account: of most systems, and of those that have BusyBox."""
 
 
 class SystemAccount(msgspec.Struct, frozen=True):
@@ -67,8 +88,49 @@ def account_for(data: Path) -> SystemAccount:
             continue
     raise EmbeddedError(
         "PostgreSQL does not run as root, and this system has no account to lend it",
-        remedy="Make one with `useradd --system projectionist`, or run as a normal user",
+        remedy=f"Make one with `useradd --system {OWN}`, or run as a normal user",
     )
+
+
+def ensure_own(data: Iterable[Path]) -> list[str]:
+    """Have root's data, which lies in one of these folders or will, belong to an account that runs nothing else.
+
+    Makes the account where there is none, and returns that it did.
+    """
+    if os.geteuid() != 0:
+        return []
+    owners = [folder.stat().st_uid for folder in data if folder.exists()]
+    if any(_has_name(SHARED, uid) for uid in owners):
+        raise EmbeddedError(
+            f"PostgreSQL's data belongs to {SHARED}, which other programs run as too: they could read it all",
+            remedy="`projectionist dev reset` deletes it; the next `dev up` has an account of its own",
+        )
+    if owners or _exists(OWN):
+        return []
+    for command in _MAKERS:
+        if shutil.which(command[0]):
+            with suppress(
+                OSError, subprocess.CalledProcessError
+            ):  # it may exist by now, made by another `dev up`
+                processes.run(command)
+            if processes.until(lambda: _exists(OWN), seconds=2):
+                return [f"root may not run PostgreSQL: the account {OWN}, made for it, does"]
+    raise EmbeddedError(
+        f"PostgreSQL does not run as root, and the account {OWN} cannot be made here",
+        remedy=f"Make it (`useradd --system {OWN}`), run as a normal user, or set the URL of a PostgreSQL of your own",
+    )
+
+
+def _exists(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _has_name(name: str, uid: int) -> bool:
+    return _exists(name) and pwd.getpwnam(name).pw_uid == uid
 
 
 def _account_of(uid: int) -> SystemAccount:

@@ -12,7 +12,9 @@ import subprocess
 from functools import cached_property
 from pathlib import Path
 
+from projectionist.core import own_files
 from projectionist.core.project_servers import runs
+from projectionist.ops.embedded import account as accounts
 from projectionist.ops.embedded import binaries, places, processes
 from projectionist.ops.embedded.account import SystemAccount, account_for
 from projectionist.ops.embedded.binaries import POSTGRES_MAJOR
@@ -72,7 +74,7 @@ class PostgresServer:
 
     def url(self, port: int) -> str:
         """Return the URL of the server, should it listen on `port`; with the superuser's password."""
-        password = (self.folder / "projectionist.password").read_text("utf-8")
+        password = own_files.read_own(self.folder / "projectionist.password").decode()
         return f"postgresql://postgres:{password}@{processes.HOST}:{port}/postgres"
 
     @property
@@ -85,8 +87,18 @@ class PostgresServer:
         pid = self._noted()[0]
         return pid if runs(pid, self.mark) else 0
 
+    def prepare(self) -> list[str]:
+        """See that data which is kept has an account of its own; what was done for it. Raises EmbeddedError."""
+        if not self._durable:
+            return []
+        return accounts.ensure_own(
+            (self._home / "postgres", places.outside(self._home, self._state) / "postgres")
+        )
+
     def start(self, port: int) -> None:
         """Start on `port` and return when it takes connections; raises `StartError` if it will not."""
+        for program in ("initdb", "postgres"):
+            binaries.verify(self._programs / program, binaries.POSTGRES_WHEEL)
         self._initialise()
         settings = _SETTINGS | {"port": str(port)} | ({} if self._durable else _RISKY)
         command = [str(self._programs / "postgres"), "-D", str(self.folder)]
@@ -126,7 +138,7 @@ class PostgresServer:
     def _noted(self) -> tuple[int, str]:
         """Return what the server has noted in its data folder: its pid and its state; (0, "") without a note."""
         try:
-            lines = (self.folder / "postmaster.pid").read_text("utf-8").splitlines()
+            lines = own_files.read_own(self.folder / "postmaster.pid").decode().splitlines()
             return int(lines[0]), lines[7].strip() if len(lines) > 7 else ""
         except (OSError, ValueError, IndexError):
             return 0, ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -11,10 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from projectionist.core import own_files
 from projectionist.core.project_servers import runs
 from projectionist.ops.embedded.errors import EmbeddedError, StartError
 
 HOST = "127.0.0.1"
+PORTS = range(20_000, 32_000)
+"""None of those that systems give to outgoing connections: one of these would take the port of a server that was killed
+and is about to come back, and its clients would look for it there for ever."""
 
 
 class Identity(TypedDict, total=False):
@@ -43,7 +48,8 @@ def launch(
     Raises `StartError` if it ends first; one that is not ready in time is killed.
     """
     _reap()
-    with log.open("ab") as lines:
+    with os.fdopen(own_files.open_own(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as lines:
+        os.fchmod(lines.fileno(), 0o600)
         begin = lines.tell()
         process = subprocess.Popen(  # noqa: S603 - our own programs with our own arguments
             command,
@@ -119,10 +125,30 @@ def is_free(port: int) -> bool:
 
 def free_port() -> int:
     """Return a port that was free a moment ago. Who starts a server on it tries again if it has been lost since."""
+    chosen = secrets.SystemRandom().sample(PORTS, 200)
+    return next(filter(is_free, chosen), 0) or _any_port()
+
+
+def _any_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+def await_ending() -> None:
+    """Wait for servers of this process that were killed: a process loses its command line first, its port later."""
+    until(lambda: not any(_is_ending(pid) for pid in tuple(_started)), seconds=30)
+    _reap()
+
+
+def _is_ending(pid: int) -> bool:
+    if _started[pid].poll() is not None:
+        return False
+    try:
+        return not Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _reap() -> None:

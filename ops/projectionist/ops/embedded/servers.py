@@ -56,7 +56,7 @@ class Embedded:
         with homes.ours(self.home):
             homes.make(self.home)
             with homes.locked(self.home):
-                notes: list[str] = []
+                notes = self.postgres.prepare()
                 postgres = self.postgres.url(self._up(self.postgres, notes))
                 nats = self.nats.url(self._up(self.nats, notes))
                 up = (self.postgres, postgres), (self.nats, nats)
@@ -68,6 +68,7 @@ class Embedded:
     def down(self) -> None:
         """Stop what runs. Data stays."""
         if self.home.exists():
+            homes.check(self.home)
             with homes.ours(self.home), homes.locked(self.home):
                 self._stop()
 
@@ -75,6 +76,7 @@ class Embedded:
         """Return the state of both servers, found out by looking: nothing is started, made or waited for."""
         if not self.home.exists():
             return []
+        homes.check(self.home)
         with homes.ours(self.home):
             ports = homes.read_ports(self.home)
             return [_look(server, ports.get(server.name, 0)) for server in (self.postgres, self.nats)]
@@ -83,6 +85,7 @@ class Embedded:
         """Stop both and delete their data, wherever it lies."""
         if not self.home.exists():
             return
+        homes.check(self.home)
         with homes.ours(self.home), homes.locked(self.home):
             self._stop()
             for folder in (self._outside, *(entry for entry in self.home.iterdir() if entry.is_dir())):
@@ -118,7 +121,8 @@ class Embedded:
 
     def _start(self, server: PostgresServer | NatsServer, port: int) -> int:
         """Start `server` on `port` or a free one; again, if that is lost before the server has it."""
-        # A server that was killed a moment ago may still be letting go of its port.
+        # A server that was killed a moment ago may still be letting go of its port, also one of another process.
+        processes.await_ending()
         if port and not processes.until(lambda: processes.is_free(port), seconds=1):
             port = 0
         for first in (port, 0, 0, 0, 0):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from projectionist.core import own_files
 from projectionist.ops.embedded.servers import Embedded
 
 _PREFIX = "projectionist-temporary-"
@@ -45,7 +46,12 @@ def temporary(*, durable: bool, sync_always: bool = False) -> Iterator[Embedded]
 def sweep() -> None:
     """Stop the servers of a killed process: the lock on their folder went with its holder."""
     for home in (home for base in (_MEMORY, _DISK) for home in base.glob(f"{_PREFIX}*")):
-        with suppress(OSError), (home / "alive").open() as file:  # gone meanwhile, in use, or another user's
+        if own_files.shared(home):  # another user's, who may have laid links and FIFOs for us there
+            continue
+        with (
+            suppress(OSError),
+            os.fdopen(own_files.open_own(home / "alive", os.O_RDONLY)) as file,
+        ):  # gone, or in use
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             Embedded(home).reset()
             shutil.rmtree(home)

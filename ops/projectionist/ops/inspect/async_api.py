@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from projectionist.outbox.intents.intent import Intent
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.projections.event import Event
+    from projectionist.projections.event import AnyEvent
     from projectionist.projections.stream import Stream
 
 VERSION = "3.0.0"
@@ -107,7 +107,7 @@ class _Contract:
             self._channels[name] = channel
         return name
 
-    def _event(self, channel: str, kind: str, event: type[Event]) -> Document:
+    def _event(self, channel: str, kind: str, event: type[AnyEvent]) -> Document:
         message = {
             "name": kind,
             "contentType": "application/json",

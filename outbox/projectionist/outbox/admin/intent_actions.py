@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core.digest import digest
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import Act
 from projectionist.core.postgres.statements import Statements
@@ -76,7 +77,8 @@ class IntentActions:
 
     async def opened(self) -> None:
         """Unpack staged intents, with which every read of intents begins."""
-        await unpack_all(self._connection, self._sql)
+        if await self._connection.fetchval(self._sql["may_unpack_intents"]):
+            await unpack_all(self._connection, self._sql)
 
     async def groups(self, chosen: IntentFilter) -> list[IntentGroup]:
         """Return intents by state, provider and error, the largest group first."""
@@ -88,6 +90,11 @@ class IntentActions:
         """Return intents one by one, the oldest first."""
         await self.opened()
         return await self._connection.fetch(self._sql["select_intents"], *chosen.arguments(), limit)
+
+    async def outcomes(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return of these intents how the last attempt has ended: its outcome, and the provider's code."""
+        rows = await self._connection.fetch(self._sql["select_attempt_outcomes"], list(keys))
+        return {row["key"]: " ".join(filter(None, (row["outcome"], row["status"]))) for row in rows}
 
     async def show(self, key: str) -> dict[str, Any]:
         """Return one intent, its attempts, and operators' acts on it."""
@@ -140,7 +147,8 @@ class IntentActions:
             seqs = [found[key]["seq"] for key in changed]
             for statement, *arguments in steps:
                 await self._connection.execute(self._sql[statement], seqs, *arguments)
-            before = [[found[key][column] for key in changed] for column in ("state", "error")]
+            errors = [found[key]["error"] for key in changed]  # its text is content, and the trail is kept
+            before = [[found[key]["state"] for key in changed], [error and digest(error) for error in errors]]
             await self._connection.execute(
                 self._sql["insert_audit_entry"], act.actor, action, act.reason, changed, *before
             )

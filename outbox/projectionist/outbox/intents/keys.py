@@ -52,7 +52,7 @@ def ordering_maker(writer: str, provider: str) -> Callable[[str], str]:
     return lambda scope: f"{begin}{len(scope)}:{scope}"
 
 
-def frozen_body(intent: msgspec.Struct | dict[str, Any]) -> bytes:
+def frozen_body(intent: object) -> bytes:
     """Return the content of an intent or event as the bytes every attempt sends: JSON with sorted keys.
 
     Raises ValueError for a value that JSON would not hold (not a number, a lone surrogate, a type without a JSON

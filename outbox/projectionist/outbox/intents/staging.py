@@ -14,6 +14,7 @@ import msgspec
 
 from projectionist.core.log_format import facts
 from projectionist.core.postgres.connections import advisory_key
+from projectionist.core.postgres.error_text import said
 from projectionist.core.printable_text import storable
 from projectionist.core.testpoints import announce
 
@@ -122,7 +123,7 @@ async def _unpacked_alone(connection: Connection, sql: Statements, key: int) -> 
             row["intents"],
             row["consumer"],
             row["seq"],
-            error,
+            said(error),
         )
         announce("outbox.refused")
         return int(row["intents"])

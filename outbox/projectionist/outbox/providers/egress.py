@@ -13,32 +13,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.outbox.providers.address_ranges import blocked, inside, metadata, networks
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
 """Host and port to addresses, as text. Raises OSError when the name is not found."""
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-# Listed rather than asked of `ipaddress.is_global`, whose answers changed between patch releases of Python.
-_BLOCKED = {
-    "this network": ("0.0.0.0/8",),
-    "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"),
-    "shared (carrier NAT)": ("100.64.0.0/10",),
-    "loopback": ("127.0.0.0/8", "::1/128"),
-    "link-local or metadata": ("169.254.0.0/16", "fe80::/10"),
-    "cloud metadata": ("168.63.129.16/32",),
-    "protocol assignments": ("192.0.0.0/24", "2001::/23"),
-    "documentation": ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
-    "benchmarking": ("198.18.0.0/15",),
-    "6to4": ("192.88.99.0/24", "2002::/16"),
-    "NAT64": ("64:ff9b::/96", "64:ff9b:1::/48"),
-    "discard": ("100::/64",),
-    "segment routing": ("5f00::/16",),
-    "multicast": ("224.0.0.0/4", "ff00::/8"),
-    "reserved": ("240.0.0.0/4",),
-    "unspecified or embedded IPv4": ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96"),
-}
-_RANGES = [(ipaddress.ip_network(text), why) for why, texts in _BLOCKED.items() for text in texts]
 
 
 class EgressError(SettingsError):
@@ -88,17 +66,6 @@ def parse(url: str) -> Target:
     return Target(parts.scheme, host, port or {"http": 80, "https": 443}[parts.scheme], path)
 
 
-def blocked(address: str) -> str | None:
-    """Return the reason why an address must not be called; None if it may."""
-    try:
-        ip: Address = ipaddress.ip_address(address)
-    except ValueError:
-        return "not an address"
-    if isinstance(ip, ipaddress.IPv6Address) and ip.scope_id:
-        return "scoped"
-    return next((why for network, why in _RANGES if ip.version == network.version and ip in network), None)
-
-
 def matches(host: str, patterns: tuple[str, ...]) -> bool:
     """Return True where a pattern names the host: itself, or `*.` and a parent of it."""
     host = host.lower()
@@ -110,14 +77,21 @@ def matches(host: str, patterns: tuple[str, ...]) -> bool:
 
 class Egress:
     """The rules of one provider. `hosts`: the only ones to be called (None: any). `private_hosts`: those that
-    may have addresses in blocked ranges and may be called without TLS."""
+    may have addresses in blocked ranges and may be called without TLS. `blocked_networks`: ranges of this deployment
+    that are called for nobody, as a cloud's metadata is."""
 
     def __init__(
-        self, *, hosts: tuple[str, ...] | None, private_hosts: tuple[str, ...], resolve: Resolver
+        self,
+        *,
+        hosts: tuple[str, ...] | None,
+        private_hosts: tuple[str, ...],
+        resolve: Resolver,
+        blocked_networks: tuple[str, ...] = (),
     ) -> None:
         self._hosts = hosts
         self._private = private_hosts
         self._resolve = resolve
+        self._own = networks(blocked_networks)
 
     def admit(self, target: Target) -> None:
         """Raise EgressError unless the target's host and scheme are allowed."""
@@ -136,17 +110,20 @@ class Egress:
         Raises OSError if the name is not found, AddressError if nothing is left.
         """
         found = await self._literal_or_resolved(host, port)
-        if matches(host, self._private):
-            return found
-        reasons = {address: blocked(address) for address in found}
+        private = matches(host, self._private)
+        reasons = {address: self._why_not(address, private=private) for address in found}
         allowed = [address for address, why in reasons.items() if why is None]
         if not allowed:
             kinds = ", ".join(sorted({str(why) for why in reasons.values()}))
             raise AddressError(
                 f"{host} has no address that may be called ({kinds})",
-                remedy="If this is meant, name the host in private_hosts",
+                remedy="" if private else "If this is meant, name the host in private_hosts",
             )
         return allowed
+
+    def _why_not(self, address: str, *, private: bool) -> str | None:
+        why = None if private else blocked(address)
+        return why or metadata(address) or ("blocked here" if inside(address, self._own) else None)
 
     async def _literal_or_resolved(self, host: str, port: int) -> list[str]:
         try:

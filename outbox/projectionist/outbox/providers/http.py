@@ -11,7 +11,9 @@ import msgspec
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
+from projectionist.outbox.providers.address_ranges import networks
 from projectionist.outbox.providers.base import Provider, ProviderContext, RenderError, Request
+from projectionist.outbox.providers.echoed_secrets import parts_of
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.http_exchange import Transport
 from projectionist.outbox.providers.http_outcomes import classify
@@ -35,8 +37,8 @@ _SECRET = {"authorization", "proxy-authorization", "cookie"}
 class HttpSettings(ProviderSettings, frozen=True, kw_only=True):
     """`url` may hold `{field}` of the intent in its path and query, never in its host, which is the only host
     called. `profile`: a name of docs/providers.md. `headers`: sent as they are and frozen with the intent;
-    `bearer` and `secret_headers`: added to each attempt. `private_hosts`: see docs/providers.md, "Outward
-    calls"."""
+    `bearer` and `secret_headers`: added to each attempt. `private_hosts` and `blocked_networks`: see
+    docs/providers.md, "Outward calls"."""
 
     url: str
     method: Literal["POST", "PUT"] = "POST"
@@ -46,10 +48,12 @@ class HttpSettings(ProviderSettings, frozen=True, kw_only=True):
     bearer: SecretRef | None = None
     secret_headers: dict[str, SecretRef] = msgspec.field(default_factory=dict)
     private_hosts: tuple[str, ...] = ()
+    blocked_networks: tuple[str, ...] = ()
     ca_file: str = ""
 
     def __post_init__(self) -> None:
         check_url(self.url)
+        networks(self.blocked_networks)
         for name, value in self.headers.items():
             check_header(name, value)
             if name.lower() in _SECRET:
@@ -78,7 +82,12 @@ class Http(Provider):
         super().__init__(name, settings, site)
         self.profile = chosen(self.profile, settings)
         self._host = parse(_without_fields(settings.url)).host
-        self._egress = Egress(hosts=(self._host,), private_hosts=settings.private_hosts, resolve=site.resolve)
+        self._egress = Egress(
+            hosts=(self._host,),
+            private_hosts=settings.private_hosts,
+            resolve=site.resolve,
+            blocked_networks=settings.blocked_networks,
+        )
         self._egress.admit(parse(_without_fields(settings.url)))
         self._secrets = _secrets(settings, site)
         self._transport = Transport(
@@ -116,7 +125,7 @@ class Http(Provider):
         result = await self._transport.exchange(wire.method, wire.url, headers, body, request)
         if isinstance(result, Reply):
             return result
-        hide = tuple(value.removeprefix("Bearer ") for _, value in secret)
+        hide = parts_of(value for _, value in secret)
         return classify(self.profile, result, now=datetime.now(UTC), hide=hide)
 
 

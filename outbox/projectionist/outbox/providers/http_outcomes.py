@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from projectionist.core.retry_policy import retry_after
+from projectionist.outbox.providers.echoed_secrets import blotted
 from projectionist.outbox.providers.profiles import Profile, Signal
 from projectionist.outbox.providers.reply import Outcome, Reply, excerpt
 
@@ -34,7 +35,7 @@ _PASSING = {
 
 
 def classify(profile: Profile, answer: HttpAnswer, *, now: datetime, hide: tuple[str, ...] = ()) -> Reply:
-    """Turn an answer into a reply, by a profile. `hide`: secrets to blot out of the excerpt."""
+    """Turn an answer into a reply, by a profile. `hide`: secrets to blot out of excerpt and identifier."""
     content = _decoded(answer.body)
     outcome, reason = _outcome(profile, answer, _codes(profile, content))
     asked = retry_after(answer.headers.get("retry-after", ""), now)
@@ -42,7 +43,7 @@ def classify(profile: Profile, answer: HttpAnswer, *, now: datetime, hide: tuple
         outcome=outcome,
         reason=reason,
         status=str(answer.status),
-        provider_id=_identifier(profile, answer, content),
+        provider_id=blotted(_identifier(profile, answer, content), hide),
         excerpt=excerpt(answer.body, hide=hide),
         after_s=profile.lock_s if outcome is Outcome.IN_FLIGHT and asked is None else asked,
         replayed=answer.headers.get(profile.replay_header, "").lower() == "true",

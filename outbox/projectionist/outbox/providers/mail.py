@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -15,6 +16,9 @@ from projectionist.outbox.providers.base import RenderError, Request
 from projectionist.outbox.providers.outgoing_headers import trace_context
 from projectionist.outbox.providers.templates import fill, names
 
+_DOT_ATOM = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+_HOST_NAME = re.compile(r"([A-Za-z0-9_-]+\.)*(?!\d+$|0[xX])[A-Za-z0-9-]+")
+"""A name, and no address in any spelling: what ends in a number is one to most resolvers."""
 _POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")
 
 
@@ -38,16 +42,18 @@ class FrozenMail(msgspec.Struct, frozen=True):
     message: str
 
 
-def compose(request: Request, sender: str, template: Template | None) -> FrozenMail:
+def compose(
+    request: Request, sender: str, template: Template | None, *, allow_literals: bool = False
+) -> FrozenMail:
     """Compose the mail for an intent: its fields `to`, `cc`, `bcc`, `reply_to`, and either the template's text or its
     own `subject`, `text`, `html`; with neither, its fields are listed.
 
     Raises RenderError for an address or a header that no mail can carry.
     """
     fields = request.fields()
-    origin = address(sender)
+    origin = address(sender, allow_literals=True)
     message = EmailMessage(policy=_POLICY)
-    recipients = _addressed(message, fields, origin)
+    recipients = _addressed(message, fields, origin, allow_literals)
     message["Message-ID"] = f"<{request.key}@{origin.domain}>"
     message["Date"] = request.created
     message["Auto-Submitted"] = "auto-generated"
@@ -62,8 +68,12 @@ def compose(request: Request, sender: str, template: Template | None) -> FrozenM
     return FrozenMail(origin.addr_spec, recipients, message.as_bytes().decode("ascii"))
 
 
-def address(text: str) -> Address:
-    """Parse exactly one mail address, with or without a name; RenderError for anything else (also for two)."""
+def address(text: str, *, allow_literals: bool = False) -> Address:
+    """Parse exactly one mail address, with or without a name; RenderError for anything else (also for two).
+
+    Unless allowed, its parts are plain: a domain in brackets asks the mail server to connect to an address, perhaps one
+    inside, and weak servers misread quoted local parts.
+    """
     try:
         header = SMTPUTF8.header_factory("to", text)
         found = header.addresses
@@ -75,19 +85,28 @@ def address(text: str) -> Address:
     if not found[0].addr_spec.isascii():
         raise RenderError("a mail address holds characters outside ASCII, which few servers take")
     only: Address = found[0]
+    if not allow_literals and not (_DOT_ATOM.fullmatch(only.username) and _HOST_NAME.fullmatch(only.domain)):
+        raise RenderError(
+            "a mail address has a quoted local part, or a domain that is an address and not a name",
+            remedy="If such recipients are meant, set allow_literals = true for this provider",
+        )
     return only
 
 
-def _addressed(message: EmailMessage, fields: Mapping[str, Any], origin: Address) -> list[str]:
+def _addressed(
+    message: EmailMessage, fields: Mapping[str, Any], origin: Address, allow_literals: bool
+) -> list[str]:
     message["From"] = origin
     recipients = []
     for name in ("to", "cc", "bcc"):
-        addresses = [address(text) for text in _listed(fields.get(name), name)]
+        texts = _listed(fields.get(name), name)
+        addresses = [address(text, allow_literals=allow_literals) for text in texts]
         recipients += [one.addr_spec for one in addresses]
         if addresses and name != "bcc":
             message[name.capitalize()] = addresses
     if fields.get("reply_to"):
-        message["Reply-To"] = [address(text) for text in _listed(fields["reply_to"], "reply_to")]
+        texts = _listed(fields["reply_to"], "reply_to")
+        message["Reply-To"] = [address(text, allow_literals=allow_literals) for text in texts]
     if not recipients:
         raise RenderError("the intent has no recipient", remedy="Give it a field `to`")
     return list(dict.fromkeys(recipients))

@@ -17,6 +17,7 @@ from nats.js.errors import NotFoundError
 from projectionist.core import cloudevents as names_of
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.nats.denials import SubjectDenied
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw, is_printable
 from projectionist.outbox.providers import stream_position, templates
 from projectionist.outbox.providers.base import (
@@ -34,7 +35,7 @@ from projectionist.outbox.providers.settings import ProviderSettings
 from projectionist.outbox.providers.stream_position import StreamPosition
 from projectionist.outbox.publishing.draft import FrozenPublish
 from projectionist.outbox.publishing.publish_acks import Acks, PublishAck
-from projectionist.outbox.publishing.stored_subject import stored_as
+from projectionist.outbox.publishing.stored_subject import DECLARE_ORIGIN, mirrored, stored_as
 
 MOST_SCANNED = 10_000
 """A lookup reads at most this many messages of the target subject before it leaves the answer to a person."""
@@ -61,9 +62,13 @@ class NatsSettings(ProviderSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for template in (self.subject, *self.headers.values()):
             templates.names(template)
+        if self.subject.startswith("$"):
+            raise ValueError(f"subject: {self.subject!r} begins with $, as the server's own subjects do")
         for name in self.headers:
             if not is_name(name):
                 raise ValueError(f"headers: {name!r} cannot be the name of a header")
+            if name.lower().startswith("nats-"):
+                raise ValueError(f"headers: {name!r} is an order to the server, and no header of an event")
         for what, text in (("source", self.source), ("type", self.type)):
             if unfit := flaw(text, TEXT_BYTES):
                 raise ValueError(f"{what} {unfit}")
@@ -89,17 +94,29 @@ class NatsPublish(Provider):
         self._stream = settings.stream
         self._seen = StreamPosition("", 0, "")
 
+    @classmethod
+    def publishes(cls, settings: NatsSettings) -> tuple[str, str]:
+        """Return where a provider with these settings publishes: the stream, if it is named, and the subjects."""
+        return settings.stream, templates.as_pattern(settings.subject)
+
     async def open(self) -> None:
         """Find the stream and how long it remembers ids."""
         if self.site.nats is None:
             raise ProjectionistError(f"the provider {self.name!r} needs a NATS connection, and there is none")
         self._client = await self.site.nats()
-        info = await self._found(self._client)
-        self._stream = info.config.name or self._stream
-        self.profile = msgspec.structs.replace(NATS, memory_s=info.config.duplicate_window or NATS.memory_s)
-        last = info.state.last_seq
-        self._seen = StreamPosition(stream_position.created(info), last, await self._at(self._client, last))
-        self._acks = await Acks.open(self._client)
+        try:
+            info = await self._found(self._client)
+            self._stream = info.config.name or self._stream
+            self.profile = msgspec.structs.replace(
+                NATS, memory_s=info.config.duplicate_window or NATS.memory_s
+            )
+            last = info.state.last_seq
+            self._seen = StreamPosition(
+                stream_position.created(info), last, await self._at(self._client, last)
+            )
+            self._acks = await Acks.open(self._client)
+        except SubjectDenied as error:
+            raise NotReady(f"[providers.{self.name}]: {error.message}", remedy=error.remedy) from error
 
     async def close(self) -> None:
         """Stop listening for acks; the connection is the relay's."""
@@ -131,6 +148,8 @@ class NatsPublish(Provider):
         subject = templates.fill(self.settings.subject, fields, _token)
         if not is_printable(subject, TEXT_BYTES):
             raise RenderError(f"the subject is longer than {TEXT_BYTES} bytes, or cannot be printed")
+        if subject.startswith("$"):
+            raise RenderError("a field makes the subject begin with $, as the server's own subjects do")
         return msgspec.json.encode(FrozenPublish(subject, headers))
 
     def _of(self, request: Request) -> dict[str, str | None]:
@@ -209,6 +228,8 @@ class NatsPublish(Provider):
                 subject = stored_as(subject, info.config)
                 found, whole = await self._scan(client, subject, request.key, hint.seq + 1)
                 same = bool(found) or await self._at(client, hint.seq) == hint.what
+        except SubjectDenied as error:
+            return Reply(outcome=Outcome.RETRY, reason=error.message)
         except (nats.errors.Error, TimeoutError):
             return Reply(outcome=Outcome.RETRY, reason="the stream could not be read")
         if found:
@@ -249,10 +270,13 @@ class NatsPublish(Provider):
 
     async def _found(self, client: Client) -> StreamInfo:
         stream = client.jetstream()
-        pattern = re.sub(r"\{[^{}]*\}", "*", self.settings.subject)
+        pattern = templates.as_pattern(self.settings.subject)
         try:
             name = self._stream or await stream.find_stream_name_by_subject(pattern)
-            return await stream.stream_info(name)
+            info = await stream.stream_info(name)
+            if mirror := mirrored(info.config):
+                raise NotReady(f"[providers.{self.name}]: {mirror}", remedy=DECLARE_ORIGIN)
+            return info
         except NotFoundError:
             raise NotReady(
                 f"[providers.{self.name}]: "
@@ -287,6 +311,13 @@ def _fit(subject: str, headers: dict[str, str]) -> bool:
 
 def classify(ack: PublishAck) -> Reply:
     """Turn the stream's ack into a reply. Pure."""
+    if ack.denied:
+        # Rights may have changed between two publishes of one subject: the first of them may be stored.
+        return Reply(
+            outcome=Outcome.UNKNOWN,
+            reason="NATS does not let this user publish to the subject",
+            status="denied",
+        )
     if ack.no_responders:
         return Reply(outcome=Outcome.NOT_SENT, reason="no stream listens to this subject now", status="503")
     if ack.error is None:

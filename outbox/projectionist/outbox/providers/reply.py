@@ -7,11 +7,16 @@ import re
 
 import msgspec
 
+from projectionist.outbox.providers.echoed_secrets import blotted
+
 EXCERPT_CHARACTERS = 2000
 """The most that is kept of a provider's answer."""
 
 ID_CHARACTERS = 255
 """The most that is kept of a provider's own identifier."""
+
+_BEYOND = 4096
+"""What is read behind an excerpt, so that a secret at its end is known for one."""
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
@@ -75,7 +80,5 @@ def clipped(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
 
 def excerpt(body: bytes, *, hide: tuple[str, ...] = ()) -> str:
     """Cut a bounded, storable excerpt of a provider's answer; our secrets, if it echoes them, are blotted out."""
-    text = body[: EXCERPT_CHARACTERS * 4].decode("utf-8", "replace")
-    for secret in hide:
-        text = text.replace(secret, "***")
-    return clipped(text)
+    read = EXCERPT_CHARACTERS * 4 + _BEYOND
+    return clipped(blotted(body[:read].decode("utf-8", "replace"), hide))

@@ -99,7 +99,7 @@ async def attempt(provider: Provider, request: Request) -> Reply:
         if not deadline.expired():
             reply = _raised(error)
     outcome = _final(reply, provider.settings.retry)
-    return _storable(reply, outcome=outcome, took_s=time.monotonic() - began)
+    return _storable(provider, reply, outcome=outcome, took_s=time.monotonic() - began)
 
 
 def begin_attempt(provider: Provider, request: Request) -> asyncio.Future[Reply] | None:
@@ -118,7 +118,7 @@ def result_of(provider: Provider, future: asyncio.Future[Reply]) -> Reply:
     if error is not None:
         return _raised(error)
     reply = future.result()
-    return _storable(reply, outcome=_final(reply, provider.settings.retry))
+    return _storable(provider, reply, outcome=_final(reply, provider.settings.retry))
 
 
 async def lookup_hints(provider: Provider, requests: Sequence[Request]) -> list[str | None]:
@@ -145,7 +145,7 @@ async def lookup(provider: Provider, request: Request) -> Reply:
             if is_cancelled(error):
                 raise
             reply = Reply(outcome=Outcome.RETRY, reason=f"the lookup raised {type(error).__name__}")
-    return _storable(reply)
+    return _storable(provider, reply)
 
 
 def _raised(error: BaseException) -> Reply:
@@ -163,12 +163,14 @@ def _final(reply: Reply, policy: ProviderRetry) -> Outcome:
     return Outcome.REFUSED if final else reply.outcome
 
 
-def _storable(reply: Reply, **changed: Any) -> Reply:
+def _storable(provider: Provider, reply: Reply, **changed: Any) -> Reply:
+    kept = provider.settings.excerpt
+    is_kept = kept == "all" or (kept == "failures" and reply.outcome is not Outcome.SENT)
     return msgspec.structs.replace(
         reply,
         reason=clipped(reply.reason),
         status=clipped(reply.status, 64),
         provider_id=clipped(reply.provider_id, ID_CHARACTERS),
-        excerpt=clipped(reply.excerpt),
+        excerpt=clipped(reply.excerpt) if is_kept else "",
         **changed,
     )

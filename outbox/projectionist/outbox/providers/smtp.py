@@ -33,7 +33,8 @@ _QUEUED = re.compile(r"queued as ([\w.-]{1,128})", re.IGNORECASE)
 
 class SmtpSettings(ProviderSettings, frozen=True, kw_only=True):
     """The mail server to hand mails to, the sender, and what mails say, by the intent's name. `tls`:
-    "starttls" and "tls" both verify the server's name; "none" carries no credentials to another machine."""
+    "starttls" and "tls" both verify the server's name; "none" carries no credentials to another machine.
+    `allow_literals`: take recipients like `a@[192.0.2.1]` and `"a b"@example.org`."""
 
     host: str
     sender: str
@@ -42,11 +43,12 @@ class SmtpSettings(ProviderSettings, frozen=True, kw_only=True):
     ca_file: str = ""
     username: str = ""
     password: SecretRef | None = None
+    allow_literals: bool = False
     templates: dict[str, Template] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
-            address(self.sender)
+            address(self.sender, allow_literals=True)
         except RenderError as error:
             raise ValueError(f"sender: {error}") from None
         if bool(self.username) != (self.password is not None):
@@ -82,7 +84,8 @@ class Smtp(Provider):
 
     def letter(self, request: Request) -> FrozenMail:
         """Compose the mail for an intent: override to write it in code."""
-        return compose(request, self.settings.sender, self.settings.templates.get(request.intent))
+        template = self.settings.templates.get(request.intent)
+        return compose(request, self.settings.sender, template, allow_literals=self.settings.allow_literals)
 
     def render(self, request: Request) -> bytes:
         """Freeze envelope and message; the Message-ID is made of the key."""

@@ -23,6 +23,11 @@ def names(template: str) -> list[str]:
     return found
 
 
+def as_pattern(template: str) -> str:
+    """Return the pattern of the subjects that a template makes: a token that holds a field may be any."""
+    return ".".join("*" if names(token) else fill(token, {}) for token in template.split("."))
+
+
 def fill(template: str, fields: Mapping[str, Any], escape: Callable[[str], str] = str) -> str:
     """Fill in each field's value, escaped. Raises RenderError for a field that is not there or not
     plain."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from projectionist.core.errors import SettingsError
-from projectionist.core.settings.secret import Secret
+from projectionist.outbox.providers.address_ranges import networks
 from projectionist.outbox.providers.base import Provider, ProviderContext, RenderError, Request
 from projectionist.outbox.providers.egress import Egress, EgressError, parse
 from projectionist.outbox.providers.http import FIXED_HEADERS
@@ -24,8 +19,7 @@ from projectionist.outbox.providers.profiles import STANDARD_WEBHOOKS
 from projectionist.outbox.providers.reply import Outcome, Reply
 from projectionist.outbox.providers.secret_ref import SecretRef
 from projectionist.outbox.providers.settings import ProviderRetry, ProviderSettings
-
-_SECRET_BYTES = range(24, 65)
+from projectionist.outbox.providers.webhook_signer import Signer
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,16 +30,22 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class WebhookSettings(ProviderSettings, frozen=True, kw_only=True):
-    """A destination is a name in `destinations`, or a URL of its own signed with `secrets`, or, where the
-    intent names none, `url`. `allow_hosts`: the only hosts called; without it, any with public addresses."""
+    """A destination is a name in `destinations`, or, where the intent names none, `url` with its `secrets`, or a URL of
+    its own, signed with secrets that are derived from `url_secrets` and that URL, so that no receiver can speak to
+    another one. `allow_hosts`: the only hosts called; without it, any with public addresses."""
 
     url: str = ""
     secrets: tuple[SecretRef, ...] = ()
+    url_secrets: tuple[SecretRef, ...] = ()
     destinations: dict[str, Endpoint] = msgspec.field(default_factory=dict)
     allow_hosts: tuple[str, ...] | None = None
     private_hosts: tuple[str, ...] = ()
+    blocked_networks: tuple[str, ...] = ()
     ca_file: str = ""
     retry: ProviderRetry = ProviderRetry(initial_s=5, coefficient=6, maximum_s=43_200)
+
+    def __post_init__(self) -> None:
+        networks(self.blocked_networks)
 
 
 class Webhook(Provider):
@@ -59,12 +59,21 @@ class Webhook(Provider):
     def __init__(self, name: str, settings: WebhookSettings, site: ProviderContext) -> None:
         super().__init__(name, settings, site)
         self._signers = {
-            destination: Signer(endpoint.secrets, site, destination)
+            destination: Signer.read(endpoint.secrets, site.environ, destination)
             for destination, endpoint in settings.destinations.items()
         }
-        self._own = Signer(settings.secrets, site, name)
+        self._own = Signer.read(settings.secrets, site.environ, name)
+        self._root = Signer.read(settings.url_secrets, site.environ, f"{name} (url_secrets)")
+        if any(self._root.shares(signer) for signer in (self._own, *self._signers.values())):
+            raise SettingsError(
+                f"[providers.{name}]: a secret of url_secrets is also given to a receiver",
+                remedy="Give url_secrets one of its own: whoever knows it can sign for every URL",
+            )
         egress = Egress(
-            hosts=settings.allow_hosts, private_hosts=settings.private_hosts, resolve=site.resolve
+            hosts=settings.allow_hosts,
+            private_hosts=settings.private_hosts,
+            resolve=site.resolve,
+            blocked_networks=settings.blocked_networks,
         )
         for url in [settings.url, *(endpoint.url for endpoint in settings.destinations.values())]:
             if url:
@@ -93,7 +102,8 @@ class Webhook(Provider):
         """Send one signed POST."""
         url, signer = self._endpoint(request.destination)
         if not url or not signer:
-            reason = f"the destination {request.destination!r} is not set up"
+            what = "url_secrets" if url else f"the destination {request.destination!r}"
+            reason = f"{what} is not set up"
             return Reply(outcome=Outcome.NOT_SENT, reason=reason, hold=True)
         moment = int(time.time())
         headers = [
@@ -115,36 +125,6 @@ class Webhook(Provider):
             return endpoint.url, self._signers[destination]
         if destination == self.name:
             return self.settings.url, self._own
-        return (destination if "://" in destination else ""), self._own
-
-
-class Signer:
-    """The keys of one destination, decoded once and never shown."""
-
-    __slots__ = ("_keys",)
-
-    def __init__(self, refs: Sequence[SecretRef], site: ProviderContext, destination: str) -> None:
-        self._keys = tuple(_key(ref.read(site.environ), destination) for ref in refs)
-
-    def __bool__(self) -> bool:
-        return bool(self._keys)
-
-    def signature(self, key: str, moment: int, body: bytes) -> str:
-        """Return the signature list: one for each key, so that secrets rotate without a moment of refusal."""
-        signed = f"{key}.{moment}.".encode() + body
-        marks = (base64.b64encode(hmac.new(k, signed, hashlib.sha256).digest()).decode() for k in self._keys)
-        return " ".join(f"v1,{mark}" for mark in marks)
-
-
-def _key(secret: Secret, destination: str) -> bytes:
-    try:
-        key = base64.b64decode(secret.reveal().removeprefix("whsec_"), validate=True)
-    except binascii.Error:
-        key = b""
-    if len(key) not in _SECRET_BYTES:
-        raise SettingsError(
-            f"a webhook secret of {destination} is not base64 of 24 to 64 bytes",
-            remedy="Make one: `python -c 'import base64, secrets; "
-            'print("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode())\'`',
-        )
-    return key
+        if "://" not in destination:
+            return "", self._own
+        return destination, self._root.derived(destination)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import msgspec
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -12,10 +12,14 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from projectionist.core import cloudevents, json_limits
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.instances import DataclassLike, ModelLike
 from projectionist.core.nats import subject_tokens
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES, flaw
 from projectionist.outbox.intents.keys import frozen_body
 from projectionist.outbox.publishing.event_ids import Part, business_key
+
+Drafted: TypeAlias = msgspec.Struct | DataclassLike | ModelLike | dict[str, Any] | bytes
+"""An event, or a body whose type the caller gives."""
 
 _MOST = {"schema": cloudevents.MOST_SCHEMA, "version": cloudevents.MOST_VERSION}
 
@@ -39,13 +43,6 @@ class FrozenPublish(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-class TypedEvent(Protocol):
-    """The attributes read of an event's class, beside its fields, unless the caller gives them."""
-
-    __event_type__: str
-    __event_schema__: int
-
-
 class Producer:
     """Drafts the events of one producer, named by `source`; `subject` is a pattern like `shop.order.{id}`."""
 
@@ -57,7 +54,7 @@ class Producer:
 
     def draft(
         self,
-        event: TypedEvent | msgspec.Struct | dict[str, Any] | bytes,
+        event: Drafted,
         *,
         aggregate: str,
         version: int | None,
@@ -109,7 +106,7 @@ class Producer:
 
 
 def draft_event(
-    event: TypedEvent | msgspec.Struct | dict[str, Any] | bytes,
+    event: Drafted,
     *,
     source: str,
     subject_for: Callable[[str], str],
@@ -142,6 +139,11 @@ def draft_event(
     }
     _check_fields(fields)
     subject = subject_for(aggregate)
+    if subject.startswith("$"):
+        raise PublishError(
+            f"the subject {subject} begins with $, as the server's own subjects do",
+            remedy="Let the pattern begin with a word of its own: shop.{type}.{id}",
+        )
     headers = _headers(fields, expected_last_subject_sequence)
     data = _body(event)
     if type is None and schema is None:

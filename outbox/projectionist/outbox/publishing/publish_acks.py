@@ -7,6 +7,7 @@ request a message. Here every answer, whatever it says, settles exactly its publ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
@@ -16,10 +17,17 @@ import msgspec
 from nats.aio.client import NO_RESPONDERS_STATUS, Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 from nats.js.api import Header
 
 from projectionist.core.nats import fast_client
+from projectionist.core.nats.careful_client import CarefulClient, denials_of
+from projectionist.core.nats.denials import Denial, SubjectDenied, beside
+from projectionist.core.nats.subject_relations import ALL
+
+FLUSH_S = 2
+"""How long is waited for the server to have read what was sent."""
 
 
 class AckError(msgspec.Struct, frozen=True):
@@ -38,6 +46,8 @@ class PublishAck(msgspec.Struct, frozen=True):
     duplicate: bool = False
     error: AckError | None = None
     no_responders: bool = False
+    denied: bool = False
+    """The server does not let this user publish to the subject."""
 
 
 _decode = msgspec.json.Decoder(PublishAck).decode
@@ -52,18 +62,31 @@ class Acks:
         self._client = client
         self._inbox = inbox
         self._numbers = count(1)
-        self._waiting: dict[str, Callable[[PublishAck | None], None]] = {}
+        self._waiting: dict[str, tuple[str, Callable[[PublishAck | None], None]]] = {}
         self._subscription: Subscription | None = None
+        self._unheard: SubjectDenied | None = None
+        self._end_hearing = denials_of(client).listen((beside(inbox), ALL), self._hear_denial)
 
     @classmethod
     async def open(cls, client: Client) -> Acks:
-        """Listen on a fresh inbox."""
+        """Listen on a fresh inbox. Raises SubjectDenied where this user may not."""
         acks = cls(client, client.new_inbox())
         acks._subscription = await client.subscribe(f"{acks._inbox}.*", cb=acks._settle)
+        if isinstance(
+            client, CarefulClient
+        ):  # another one would tell nothing, and a flush in vain may end it
+            with contextlib.suppress(
+                NatsError, TimeoutError, OSError
+            ):  # away: it subscribes when it comes back
+                await client.flush(FLUSH_S)
+        if acks._unheard is not None:
+            await acks.close()
+            raise acks._unheard
         return acks
 
     async def close(self) -> None:
         """Stop listening."""
+        self._end_hearing()
         if self._subscription is not None and not self._client.is_closed:
             await self._subscription.unsubscribe()
 
@@ -76,7 +99,7 @@ class Acks:
         """
         if wire_size(headers, body) > self._client.max_payload:
             raise MaxPayloadError
-        number, future, timer = self._expected(timeout_s, lambda ack: ack)
+        number, future, timer = self._expected(subject, timeout_s, lambda ack: ack)
         try:
             await self._client.publish(subject, body, reply=f"{self._inbox}.{number}", headers=headers)
             return await future
@@ -100,7 +123,7 @@ class Acks:
         if not isinstance(client, fast_client.Client) or len(body) > client.max_payload // 2:
             return None
         head = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        number, future, timer = self._expected(timeout_s, result_of)
+        number, future, timer = self._expected(subject, timeout_s, result_of)
         reply = f"{self._inbox}.{number}".encode()
         if not client.put(subject.encode(), reply, f"NATS/1.0\r\n{head}\r\n".encode(), body):
             timer.cancel()
@@ -109,19 +132,28 @@ class Acks:
         return future
 
     def _expected(
-        self, timeout_s: float, result_of: Callable[[PublishAck | None], T]
+        self, subject: str, timeout_s: float, result_of: Callable[[PublishAck | None], T]
     ) -> tuple[str, asyncio.Future[T], asyncio.TimerHandle]:
         number, loop = str(next(self._numbers)), asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         # A timer instead of a cancel scope: at thousands of publishes a second it is a tenth of the whole.
         timer = loop.call_later(timeout_s, self._answered, number, None)
-        self._waiting[number] = partial(_resolve, future, timer, result_of)
+        self._waiting[number] = subject, partial(_resolve, future, timer, result_of)
         return number, future, timer
 
     def _answered(self, number: str, ack: PublishAck | None) -> None:
-        resolve = self._waiting.pop(number, None)
-        if resolve is not None:
-            resolve(ack)
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            waiting[1](ack)
+
+    def _hear_denial(self, denial: Denial, pattern: str) -> None:
+        """Answer what waits for an ack of this subject; one of them may be stored, if the rights have just changed."""
+        if pattern != ALL:
+            self._unheard = denial.error(pattern)
+        elif denial.publishing:
+            for number, (subject, _) in list(self._waiting.items()):
+                if subject.lower() == denial.subject:
+                    self._answered(number, _DENIED)
 
     async def _settle(self, message: Msg) -> None:
         self._answered(message.subject.rpartition(".")[2], _read(message))
@@ -146,6 +178,9 @@ def _read(message: Msg) -> PublishAck:
 
 _NO_ACK = PublishAck(error=AckError(code=500, description="not an ack"))
 """A subscriber that is no stream answered; only a lookup of the id can tell if a stream stored it, too."""
+
+
+_DENIED = PublishAck(denied=True)
 
 
 def _resolve(

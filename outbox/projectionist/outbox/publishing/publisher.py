@@ -14,6 +14,7 @@ from nats.errors import MaxPayloadError
 from nats.js.errors import NotFoundError
 
 from projectionist.core import cloudevents
+from projectionist.core.nats import denials
 from projectionist.core.retry_policy import RetryPolicy, wait
 from projectionist.core.telemetry import names, server_attributes, tracing
 from projectionist.outbox.publishing.draft import Draft, Producer, PublishError
@@ -194,6 +195,8 @@ async def _once(acks: Acks, draft: Draft) -> Published | str:
         return str(error) or error.__class__.__name__
     if ack is None:
         return "no answer"
+    if ack.denied:
+        raise PublishError(f"NATS does not let this user publish to {draft.subject}", remedy=denials.REMEDY)
     if ack.no_responders:
         return NO_STREAM
     if ack.error is None:

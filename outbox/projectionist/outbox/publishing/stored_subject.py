@@ -1,4 +1,4 @@
-"""The subject under which a stream stores a message: its transform may rename the published one."""
+"""Whether a stream stores what is published, and under which subject: its transform may rename the published one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from projectionist.core.nats.subject_relations import ALL, covers, mapped
 
 if TYPE_CHECKING:
     from nats.js.api import StreamConfig
+
+
+DECLARE_ORIGIN = "Declare the stream that it mirrors; consumers may read the mirror, by its name"
+
+
+def mirrored(stream: StreamConfig) -> str | None:
+    """Say of a mirror that it takes no events of its own: what is published goes elsewhere. None for another stream."""
+    if stream.mirror is None:
+        return None
+    return f"the stream {stream.name} is a mirror of {stream.mirror.name}, and takes no events of its own"
 
 
 def stored_as(subject: str, stream: StreamConfig) -> str:

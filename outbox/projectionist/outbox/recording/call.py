@@ -9,6 +9,8 @@ import msgspec
 
 from projectionist.core.aggregates import AggregateError, parted
 from projectionist.core.cloudevents import MOST_VERSION
+from projectionist.core.content_hash import event_hashes
+from projectionist.outbox.intents.keys import frozen_body
 from projectionist.outbox.publishing.draft import Draft, PublishError, draft_event
 from projectionist.outbox.recording.recorded import EventReused, Recorded, VersionConflict
 
@@ -85,13 +87,17 @@ class RecordCall(msgspec.Struct, frozen=True):
         self, version: int | None = None, *, sequence: int | None = None, repeated: bool = False
     ) -> Recorded:
         """Return the answer where the events stand up to `version`."""
+        version = self.version if version is None else version
+        last: Any = self.events[-1]
+        kind, schema = type(last).__event_type__, type(last).__event_schema__
         return Recorded(
             stream=self.stream.name,
             source=self.stream.source,
             aggregate=self.aggregate,
-            version=self.version if version is None else version,
+            version=version,
             ids=self.ids,
             sequence=sequence,
+            hashes=event_hashes(kind, schema, self.aggregate, version, frozen_body(last)),
             repeated=repeated,
         )
 
@@ -101,7 +107,7 @@ def refuse_untyped(event: object) -> None:
     if not getattr(type(event), "__event_type__", None):
         raise PublishError(
             f"{event!r:.80} is no event with a type",
-            remedy='Give an instance of a class like OrderPaid(Event, type="order.paid")',
+            remedy='Give an instance of a class that is an Event with a type=, or is under @event(type="…")',
         )
 
 

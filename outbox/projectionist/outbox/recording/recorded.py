@@ -18,6 +18,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...]
     sequence: int | None = None
     """Of the last event in the stream; None where the relay is yet to publish it."""
+    hashes: tuple[bytes, ...] = ()
+    """What consumers know the content of the last event by: another event may bear its id."""
     repeated: bool = False
     """An earlier call under the same `id` had recorded them; this one has written nothing."""
 

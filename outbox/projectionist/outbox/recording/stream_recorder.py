@@ -20,7 +20,7 @@ from projectionist.core.retry_policy import wait
 from projectionist.outbox.publishing.draft import Draft, PublishError
 from projectionist.outbox.publishing.publish_acks import wire_size
 from projectionist.outbox.publishing.publisher import RETRY, NotPublished, Publisher, WrongSequence
-from projectionist.outbox.publishing.stored_subject import stored_as
+from projectionist.outbox.publishing.stored_subject import DECLARE_ORIGIN, mirrored, stored_as
 from projectionist.outbox.recording.call import (
     EventStream,
     RecordCall,
@@ -180,7 +180,10 @@ class StreamRecorder:
     async def _stored_subject(self, stream: EventStream, subject: str) -> str:
         async def ask() -> str:
             try:
-                return stored_as(subject, (await self._client.jetstream().stream_info(stream.name)).config)
+                config = (await self._client.jetstream().stream_info(stream.name)).config
+                if mirror := mirrored(config):
+                    raise PublishError(mirror, remedy=DECLARE_ORIGIN)
+                return stored_as(subject, config)
             except NotFoundError:
                 raise PublishError(
                     f"there is no stream {stream.name}",

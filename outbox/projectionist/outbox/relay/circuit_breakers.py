@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.circuit_breaker import Admission, BreakerPolicy, Circuit, State, admit, record
+from projectionist.core.digest import short_destination
 from projectionist.core.states import IntentState
 from projectionist.core.testpoints import announce
 from projectionist.outbox.relay.intent_store import circuit_of
@@ -101,11 +102,11 @@ class Circuits:
             log.warning(
                 "%s: %s has failed %d times in a row, nothing is sent there for %.1f s",
                 self._provider,
-                destination,
+                short_destination(destination) or "its destination",
                 after.failures,
                 after.until - now,
             )
             announce("circuit.opened")
         elif before.state is not State.CLOSED and after.state is State.CLOSED:
-            log.info("%s: %s is back", self._provider, destination)
+            log.info("%s: %s is back", self._provider, short_destination(destination) or "its destination")
             announce("circuit.closed")

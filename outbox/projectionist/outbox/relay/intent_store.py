@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from projectionist.outbox.relay.database_link import DatabaseLink
     from projectionist.outbox.relay.state_machine import Transition
 
+FORGET_S = 86_400.0
+"""How long a destination that is well is remembered."""
+FORGOTTEN_AT_ONCE = 1_000
+"""So many are forgotten every few seconds: a statement's locks stay few."""
 OPEN_S = 8.0
 """An attempt begins within so many seconds after its lease was asked for, or not at all."""
 
@@ -287,6 +291,18 @@ class IntentStore:
         """Release intents and destinations that were held for these reasons."""
         async with self._link.lent() as connection:
             await connection.execute(self._link.sql["release_intents_of_known_providers"], providers, why)
+
+    async def forget_destinations(self, rates: Mapping[str, tuple[float, int] | None]) -> None:
+        """Forget destinations of these providers (by their rate and burst, if they have one) that nothing is known of
+        any more: each that an intent names leaves a row."""
+        sql = self._link.sql
+        async with self._link.lent() as connection:
+            await connection.execute(sql["forget_circuits"], sorted(rates), FORGET_S, FORGOTTEN_AT_ONCE)
+            for provider, rate in sorted(rates.items()):
+                if rate is not None:
+                    await connection.execute(
+                        sql["forget_buckets"], provider, FORGET_S, FORGOTTEN_AT_ONCE, *rate
+                    )
 
     async def hold_unserved(self, providers: Sequence[str], consumers: Sequence[str]) -> dict[str, int]:
         """Hold these consumers' intents for providers that are not among these; return how many, by provider."""

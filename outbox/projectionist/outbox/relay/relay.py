@@ -165,6 +165,10 @@ class Relay:
         self._store, self._staged = IntentStore(starts, name), IntentStore(unpacking, name)
         self._names = list(providers)
         self._consumers = consumers
+        self._rates = {
+            name: None if one.settings.rate_per_s is None else (one.settings.rate_per_s, one.settings.burst)
+            for name, one in providers.items()
+        }
         self._listener = NotifyListener(settings.postgres, self.wake)
         self._awake = anyio.Event()
         self._reported: set[str] = set()
@@ -248,6 +252,7 @@ class Relay:
                         "%s: the app has no provider of this name, %d intents are held", name, held[name]
                     )
                 self._reported |= held.keys()
+                await self._store.forget_destinations(self._rates)
                 announce("relay.tended")
             except DatabaseUnavailable:
                 announce("relay.untended")

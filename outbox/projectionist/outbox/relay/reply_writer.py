@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.circuit_breaker import State
+from projectionist.core.digest import stand_in
 from projectionist.core.log_format import facts
 from projectionist.core.states import IntentState
 from projectionist.core.testpoints import announce
@@ -41,6 +42,7 @@ class ReplyWriter:
         written: Callable[[Sequence[Settled], Sequence[float]], None],
     ) -> None:
         self._name, self._system = provider.name, provider.system
+        self._ours = type(provider).__module__.startswith("projectionist.")
         self._store = store
         self._circuits = circuits
         self._memory_s = provider.profile.memory_s
@@ -98,12 +100,19 @@ class ReplyWriter:
                 await self._store.hold(self._name, each.leased.request.destination, why)
         return pauses
 
+    def _reason(self, reply: Reply) -> str:
+        """Return what may be logged: what a provider of the user's says may quote anything."""
+        outcome = reply.outcome.value
+        if not reply.reason or self._ours:
+            return reply.reason or outcome
+        return stand_in(reply.reason, outcome)
+
     def _log(self, settled: Iterable[Settled]) -> None:
         """Log one line for all that ended alike: an outage of a provider is no reason for a thousand."""
         alike: dict[tuple[IntentState, str], list[str]] = {}
         for each in settled:
             if each.next.state in _FOR_A_PERSON:
-                why = (each.next.state, each.reply.reason or each.reply.outcome.value)
+                why = (each.next.state, self._reason(each.reply))
                 alike.setdefault(why, []).append(each.leased.request.key)
         for (state, reason), keys in alike.items():
             about = facts(provider=self._name, count=len(keys), intent_key=keys[0], kind=f"{state}_{reason}")

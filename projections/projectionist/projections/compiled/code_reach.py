@@ -36,6 +36,7 @@ from projectionist.projections.compiled.source_code import (
     bound,
     bytecode,
     class_node,
+    dotted,
     file_of,
     function_node,
     is_docstring,
@@ -43,6 +44,7 @@ from projectionist.projections.compiled.source_code import (
     source,
     written,
 )
+from projectionist.projections.event_classes import event
 
 _PLAIN = (
     str,
@@ -128,7 +130,8 @@ class CodeReach:
     def _class_text(self, module: str, node: ast.ClassDef, skip: Skip | None, *, keywords: bool) -> None:
         """Add the text of a class: the types of fields count, those of a method's parameters do not."""
         body = [one for one in node.body if not (skip and skip(one))]
-        head = [*node.bases, *node.decorator_list, *(node.keywords if keywords else ())]
+        decorators = [one for one in node.decorator_list if not self._declares_event(module, one)]
+        head = [*node.bases, *decorators, *(node.keywords if keywords else ())]
         fields = [one for one in body if isinstance(one, ast.AnnAssign)]
         rest = [one for one in body if not isinstance(one, ast.AnnAssign) and not is_docstring(one)]
         text = written([*head, *rest]) + written(fields, annotations=True)
@@ -137,6 +140,14 @@ class CodeReach:
             self._names(module, one)
         for one in fields:
             self._names(module, one, annotations=True)
+
+    def _declares_event(self, module: str, decorator: ast.expr) -> bool:
+        """Return True for `@event(…)`, which says what the keywords of an Event say: they are part of the shape."""
+        path = dotted(decorator.func) if isinstance(decorator, ast.Call) else ()
+        found = held(module, path[0]) if path else None
+        for name in path[1:]:
+            found = getattr(found, name, None)
+        return found is event
 
     def _struct(self, cls: type) -> None:
         """Add a class without source by its fields, if it has any."""

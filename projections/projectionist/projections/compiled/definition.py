@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -19,13 +19,14 @@ from projectionist.projections.compiled import unique_names
 from projectionist.projections.compiled.fingerprint import code_of, shape_of
 from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.projections.errors import EventError
-from projectionist.projections.event import Event
+from projectionist.projections.event import AnyEvent
 from projectionist.projections.handlers import Handler
 from projectionist.projections.tables.table import Index, Table
 
 Sequencing = Literal["contiguous", "monotonic", "unordered"]
 Baseline = int | Literal["first", "any"]
 Effects = Literal["now", "beginning"]
+Decrypt = Callable[[str, bytes], bytes]
 
 ATTRIBUTE = "__projectionist__"
 
@@ -50,6 +51,7 @@ class ClassOptions:
     baseline: Baseline = "first"
     revision: int = 1
     effects: Effects = "now"
+    decrypt: Decrypt | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,6 +76,8 @@ class Definition:
     """A SqlProjection's tables: declared name to the body of `create table`."""
     indexes: Mapping[str, Sequence[Index]] = field(default_factory=dict)
     """A SqlProjection's indexes, by the declared name of their table."""
+    decrypt: Decrypt | None = None
+    """Makes the bytes of an encrypted body plain, by the event's type; raises Erased where the key is gone."""
 
     @cached_property
     def owned(self) -> tuple[Table, ...]:
@@ -92,18 +96,24 @@ class Definition:
         """Return the event types that a handler declares; all others are ignored."""
         return frozenset(self.handlers)
 
-    def decode(self, type: str, schema: int, data: bytes) -> Event:  # noqa: A002 the envelope's word
-        """Decode the event in `data`, in the shape handlers know. Raises EventError."""
+    def decode(self, type: str, schema: int, data: bytes) -> AnyEvent:  # noqa: A002 the envelope's word
+        """Decode the event in `data`, in the shape handlers know. Raises EventError, or Erased."""
         handler = self.handlers.get(type)
         if handler is None:
             raise EventError(f"{self.name} handles no {type!r}")
-        return events.decode(handler.event, type, schema, data)
+        plain = data if self.decrypt is None else self.decrypt(type, data)
+        return events.decode(handler.event, type, schema, plain)
 
     @cached_property
     def intents(self) -> tuple[type[Intent], ...]:
         """Return the Intent classes that the handlers' annotations name, by name."""
         found = {intent for handler in self.handlers.values() for intent in mentioned_intents(handler.call)}
         return tuple(sorted(found, key=lambda intent: options_of(intent).name))
+
+    def lacking(self, providers: Container[str]) -> list[str]:
+        """Return the providers that its intents are for and that are not among these."""
+        named = {options_of(intent).provider for intent in self.intents}
+        return sorted(one for one in named if one not in providers)
 
     @cached_property
     def slots(self) -> Mapping[str, tuple[str, ...]]:
@@ -170,6 +180,7 @@ def compiled(
         baseline=policy.baseline,
         revision=policy.revision,
         effects=policy.effects,
+        decrypt=policy.decrypt,
         handlers=dict(handlers),
         table=table,
         tables=dict(tables or {}),

@@ -88,10 +88,16 @@ def _stands_in(function: Callable[..., Any], cls: type) -> bool:
 def _table(table: Table) -> dict[str, Any]:
     return {
         "name": f"{table.schema}.{table.name}",
-        "key": table.key.name if table.key else None,
+        "key": _key(table),
         "columns": [_column(column) for column in table.columns],
         "indexes": _indexes(table),
     }
+
+
+def _key(table: Table) -> str | list[str] | None:
+    if table.key is None:
+        return None
+    return list(table.key.names) if table.key.several else table.key.first.name
 
 
 def _indexes(table: Table) -> list[list[str]]:

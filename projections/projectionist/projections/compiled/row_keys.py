@@ -1,39 +1,53 @@
-"""Row keys: that of an event's own aggregate, or one taken from the event."""
+"""Row keys: that of an event's own aggregate, or one taken from the event; of one column, or of several."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
 from enum import Enum
-from typing import Any
+from typing import Any, get_origin
 from uuid import UUID
 
-import msgspec
-
 from projectionist.core.errors import DefinitionError
+from projectionist.projections.annotations import returned
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
-from projectionist.projections.event import Event
+from projectionist.projections.event import AnyEvent, fields_of
 from projectionist.projections.handlers import Handler, RowKey
 from projectionist.projections.tables import column_values
 from projectionist.projections.tables.columns import Column
+from projectionist.projections.tables.table_key import TableKey
 
 
-def row_key(where: str, handler: Handler, column: Column) -> RowKey:
+def row_key(where: str, handler: Handler, key: TableKey) -> RowKey:
     """Make the function from (aggregate id, event, envelope) to the key of the row, in database form.
 
     It raises BadValue where the event has no key that fits; making it raises DefinitionError.
     """
     if handler.key is None:
-        return _own(where, handler, column)
-    if isinstance(handler.key, str):
-        return _of_field(where, handler.event, handler.key, column)
-    return _computed(handler, column)
+        own = _own(where, handler, key.first)
+        return _own_of_several(where, handler, own, key) if key.several else own
+    if not isinstance(handler.key, str | tuple):
+        return _computed(where, handler, key)
+    fields = (handler.key,) if isinstance(handler.key, str) else handler.key
+    if len(fields) != len(key.columns):
+        raise DefinitionError(
+            f"{where}.{handler.name}: key={handler.key!r} is no key of {', '.join(key.names)}",
+            remedy="Name a field of the event for each of these columns, in this order, or write a function",
+        )
+    if not key.several:
+        return _of_field(where, handler.event, fields[0], key.first)
+    return _of_fields(where, handler.event, fields, key)
+
+
+def by_id(handler: Handler, key: TableKey) -> bool:
+    """Return True where the aggregate's id alone names the row, so that it is the same for every event."""
+    return handler.own and not key.several and not echoes(handler, key.first)
 
 
 def echoes(handler: Handler, column: Column) -> bool:
     """Return True where the event has a field of the key's name, which has to agree with the aggregate's id."""
-    return column.name in handler.event.__struct_fields__
+    return column.name in fields_of(handler.event)
 
 
 def _own(where: str, handler: Handler, column: Column) -> RowKey:
@@ -43,7 +57,7 @@ def _own(where: str, handler: Handler, column: Column) -> RowKey:
     if echoed:
         _check_kind(where, handler.event, name, column)
 
-    def own(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
+    def own(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
         if aggregate_id is None:
             raise BadValue("is the aggregate's id, and the event names no aggregate", name)
         try:
@@ -58,24 +72,60 @@ def _own(where: str, handler: Handler, column: Column) -> RowKey:
     return own
 
 
-def _of_field(where: str, event_class: type[Event], field: str, column: Column) -> RowKey:
+def _own_of_several(where: str, handler: Handler, own: RowKey, key: TableKey) -> RowKey:
+    """Make a key that begins with the aggregate's id; the other columns are the event's fields of their names."""
+    rest = key.columns[1:]
+    missing = [column.name for column in rest if column.name not in fields_of(handler.event)]
+    if missing:
+        raise DefinitionError(
+            f"{where}.{handler.name}: {handler.event.__name__} has no field {missing[0]!r}, a column of the key",
+            remedy='Name the fields, @on(…, key=("order_id", "line")), or write a function: key=lambda event: …',
+        )
+    for column in rest:
+        _check_kind(where, handler.event, column.name, column)
+
+    def several(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
+        first = own(aggregate_id, event, envelope)
+        return (first, *(column.stored(getattr(event, column.name)) for column in rest))
+
+    return several
+
+
+def _of_fields(where: str, event_class: type[AnyEvent], fields: tuple[str, ...], key: TableKey) -> RowKey:
+    for field, column in zip(fields, key.columns, strict=True):
+        _check_kind(where, event_class, field, column)
+
+    def shared(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
+        return key.stored([getattr(event, field) for field in fields])
+
+    return shared
+
+
+def _of_field(where: str, event_class: type[AnyEvent], field: str, column: Column) -> RowKey:
     _check_kind(where, event_class, field, column)
     stored = column.stored
 
-    def shared(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
+    def shared(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
         return stored(getattr(event, field))
 
     return shared
 
 
-def _computed(handler: Handler, column: Column) -> RowKey:
+def _computed(where: str, handler: Handler, key: TableKey) -> RowKey:
     function: Any = handler.key
+    answer = returned(function)
+    if not key.several and (get_origin(answer) or answer) is tuple:
+        raise DefinitionError(
+            f"{where}.{handler.name}: key= returns {answer}, and the key of {where} is one column, {key.first.name}",
+            remedy='Return one value, or give the table a key of several columns: key=("order_id", "line")',
+        )
+    stored = key.stored
 
-    def computed(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
-        return column.stored(function(event))
+    def computed(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
+        return stored(function(event))
 
-    def with_envelope(aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
-        return column.stored(function(event, envelope()))
+    def with_envelope(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
+        return stored(function(event, envelope()))
 
     return with_envelope if handler.key_reads_envelope else computed
 
@@ -113,16 +163,17 @@ def _listed(members: dict[str, Any], text: str) -> Any:
     return members[text]
 
 
-def _check_kind(where: str, event: type[Event], name: str, column: Column) -> None:
-    field = next((field for field in msgspec.structs.fields(event) if field.name == name), None)
-    if field is None:
+def _check_kind(where: str, event: type[AnyEvent], name: str, column: Column) -> None:
+    fields = fields_of(event)
+    if name not in fields:
         raise DefinitionError(
             f"{where}: {event.__name__} has no field {name!r}, which key= names",
-            remedy=f"Its fields are: {', '.join(event.__struct_fields__) or 'none'}",
+            remedy=f"Its fields are: {', '.join(fields) or 'none'}",
         )
-    if isinstance(field.type, type) and not issubclass(field.type, column.kind):
+    kind = fields[name]
+    if isinstance(kind, type) and not issubclass(kind, column.kind):
         raise DefinitionError(
-            f"{where}: {event.__name__}.{name} is a {field.type.__name__}, the key {column.name} is a "
+            f"{where}: {event.__name__}.{name} is a {kind.__name__}, the key {column.name} is a "
             f"{column.kind.__name__}",
             remedy="Give both one type",
         )

@@ -140,7 +140,7 @@ def references(node: ast.AST, *, annotations: bool) -> Iterator[tuple[str, ...]]
     while stack:
         one = stack.pop()
         if isinstance(one, ast.Attribute | ast.Name):
-            path = _dotted(one)
+            path = dotted(one)
             if path:
                 yield path
                 continue
@@ -202,10 +202,11 @@ def _base(node: ast.expr) -> Sequence[str]:
     return (node.id,) if isinstance(node, ast.Name) else ()
 
 
-def _dotted(node: ast.expr) -> tuple[str, ...]:
+def dotted(node: ast.expr) -> tuple[str, ...]:
+    """Return a name with the attributes taken of it; empty for another expression."""
     if isinstance(node, ast.Name):
         return (node.id,)
-    inner = _dotted(node.value) if isinstance(node, ast.Attribute) else ()
+    inner = dotted(node.value) if isinstance(node, ast.Attribute) else ()
     return (*inner, node.attr) if inner and isinstance(node, ast.Attribute) else ()
 
 

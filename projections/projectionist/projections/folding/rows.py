@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 from projectionist.projections.copying import copied
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
-from projectionist.projections.event import Event
+from projectionist.projections.event import AnyEvent
 from projectionist.projections.folding.step import Step
 from projectionist.projections.handlers import Handler
 from projectionist.projections.reactor_answers import IDLE, HandlerResult, answer_of
@@ -44,7 +44,7 @@ class Rows:
     """Applies steps to rows. A step that raises leaves no trace: its instance is dropped."""
 
     __slots__ = (
-        *("_cells", "_class", "_columns", "_defaults", "_documents", "_key_at", "_loaded", "_places"),
+        *("_cells", "_class", "_columns", "_defaults", "_documents", "_key", "_loaded", "_places"),
         *("_plain", "_thaws"),
     )
 
@@ -52,7 +52,8 @@ class Rows:
         self._cells: dict[Any, Cell] = {}
         self._class = cls
         self._columns = table.columns
-        self._key_at = table.key_at
+        assert table.key is not None, "it has columns"
+        self._key = table.key
         self._loaded = loaded
         self._defaults = [column.default for column in table.columns]
         self._places = range(len(table.columns))
@@ -74,7 +75,7 @@ class Rows:
         return cell
 
     def put(
-        self, handler: Handler, cell: Cell, event: Event, envelope: Callable[[], Envelope]
+        self, handler: Handler, cell: Cell, event: AnyEvent, envelope: Callable[[], Envelope]
     ) -> HandlerResult | None:
         """Run a handler on a row at hand: `apply` without a Step."""
         if handler.absent and cell.stored is not None:
@@ -107,7 +108,8 @@ class Rows:
     def _thawed(self, cell: Cell) -> Any:
         base = cell.stored
         if base is None:
-            self._defaults[self._key_at] = cell.key
+            for at, value in zip(self._key.places, self._key.parts(cell.key), strict=True):
+                self._defaults[at] = value
             base = tuple(self._defaults)
         cell.base = base
         if self._thaws:

@@ -11,7 +11,7 @@ from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.compiled.definition import Definition
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
-from projectionist.projections.event import Event
+from projectionist.projections.event import AnyEvent
 from projectionist.projections.handlers import Handler
 
 Unit = str | int
@@ -26,7 +26,7 @@ class Step(msgspec.Struct, gc=False):
     aggregate: str
     aggregate_id: str | None
     version: int | None
-    event: Event
+    event: AnyEvent
     handler: Handler
     envelope: Callable[[], Envelope]
     """Made only if a handler asks for it."""
@@ -38,7 +38,7 @@ def prepared(
     definition: Definition,
     index: int,
     kind: str,
-    event: Event,
+    event: AnyEvent,
     envelope: Callable[[], Envelope],
     aggregate: str = "",
     aggregate_id: str | None = None,
@@ -59,7 +59,9 @@ def prepared(
     )
 
 
-def key_of(handler: Handler, aggregate_id: str | None, event: Event, envelope: Callable[[], Envelope]) -> Any:
+def key_of(
+    handler: Handler, aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]
+) -> Any:
     """Return the key of an event's row in database form, or the BadValue that says why there is none."""
     try:
         return handler.row_key(aggregate_id, event, envelope)

@@ -21,6 +21,7 @@ Canonical = Callable[[Any], Any]
 MOST_KEY_BYTES = 512
 """Longer texts are refused as row keys: an index entry has its limit, and a bad id should fail early."""
 
+_INFINITE = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 _INT8 = 1 << 63
 _NUMERIC_DIGITS = 131_072
 _NUMERIC_SCALE = 16_383
@@ -119,14 +120,22 @@ def moment(value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise _wrong("datetime", value)
     if value.tzinfo is UTC and value.__class__ is datetime and not value.fold:
-        return value
+        return _finite(value)
     if value.utcoffset() is None:
         raise BadValue("has no time zone: write datetime.now(UTC) or .replace(tzinfo=…)")
     try:
         inner = value.astimezone(UTC)
     except OverflowError as error:
         raise BadValue("is outside the years 1 to 9999 in UTC") from error
-    return datetime.combine(inner.date(), inner.time().replace(fold=0), UTC)
+    return _finite(datetime.combine(inner.date(), inner.time().replace(fold=0), UTC))
+
+
+def _finite(value: datetime) -> datetime:
+    if value in _INFINITE:
+        raise BadValue(
+            "is kept as infinity by the driver, as the first or last datetime: use None, or another"
+        )
+    return value
 
 
 def day(value: Any) -> date:

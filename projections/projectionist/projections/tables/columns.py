@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -80,7 +80,7 @@ class Column:
             raise bad.at(self.name) from bad.__cause__
 
 
-def columns_of(cls: type[msgspec.Struct], key: str) -> tuple[Column, ...]:
+def columns_of(cls: type[msgspec.Struct], key: Sequence[str]) -> tuple[Column, ...]:
     """Return the columns of a projection class in the order of its fields. Raises DefinitionError."""
     where = cls.__name__
     try:
@@ -89,11 +89,12 @@ def columns_of(cls: type[msgspec.Struct], key: str) -> tuple[Column, ...]:
         raise DefinitionError(
             f"{where}: {error}", remedy="Define the types of fields in the module, before the class"
         ) from error
-    if key not in {field.name for field in fields}:
-        raise DefinitionError(
-            f"{where} has no field {key!r}, which key= names", remedy=f"Add the field: {key}: str"
-        )
-    return tuple(_column(where, field, is_key=field.name == key) for field in fields)
+    for name in key:
+        if name not in {field.name for field in fields}:
+            raise DefinitionError(
+                f"{where} has no field {name!r}, which key= names", remedy=f"Add the field: {name}: str"
+            )
+    return tuple(_column(where, field, is_key=field.name in key) for field in fields)
 
 
 def _column(where: str, field: msgspec.structs.FieldInfo, *, is_key: bool) -> Column:

@@ -28,6 +28,8 @@ class ColumnSpec(msgspec.Struct, frozen=True):
     """As an SQL literal; empty for a key."""
     document: Any = None
     """The outline of a jsonb column's documents."""
+    rank: int = 0
+    """Its place in a key of several columns, from 1."""
 
 
 class NeedsRebuild(msgspec.Struct, frozen=True):
@@ -46,6 +48,7 @@ def specs(table: Table) -> tuple[ColumnSpec, ...]:
             is_key=c.is_key,
             default="" if c.is_key else literal(c),
             document=outlined(c.kind) if c.is_json else None,
+            rank=_rank(table, c),
         )
         for c in table.columns
     )
@@ -183,7 +186,12 @@ def _string(text: str) -> str:
 def _key(table: Table, generation: int) -> str:
     if table.key is None:
         raise ValueError(f"{table!r} has no columns of its own")
-    return f"constraint {quoted(table.key_name(generation))} primary key ({quoted(table.key.name)})"
+    return f"constraint {quoted(table.key_name(generation))} primary key ({_listed(table.key.names)})"
+
+
+def _rank(table: Table, column: Column) -> int:
+    key = table.key
+    return key.names.index(column.name) + 1 if key is not None and key.several and column.is_key else 0
 
 
 def _column(spec: ColumnSpec) -> str:
@@ -202,10 +210,16 @@ def _difference(old: ColumnSpec, new: ColumnSpec | None) -> str | None:
         return f"column {old.name!r} is gone"
     if new.sql_type != old.sql_type:
         return f"column {old.name!r} was {old.sql_type} and is {new.sql_type}"
-    if new.is_key != old.is_key:
-        return f"the key is another one: {old.name!r} {'is' if new.is_key else 'was'} it"
+    if (new.is_key, new.rank) != (old.is_key, old.rank):
+        return _key_difference(old, new)
     if new.nullable != old.nullable:
         return f"column {old.name!r} {'may' if new.nullable else 'may no longer'} be null"
     if new.default != old.default:
         return f"column {old.name!r} has another default"
     return narrowed(old.document, new.document, f"in the documents of column {old.name!r}: {old.name}")
+
+
+def _key_difference(old: ColumnSpec, new: ColumnSpec) -> str:
+    if not (old.is_key and new.is_key):
+        return f"the key is another one: {old.name!r} {'is' if new.is_key else 'was'} it"
+    return f"the key has other columns: {old.name!r} was number {old.rank or 1} and is {new.rank or 1}"

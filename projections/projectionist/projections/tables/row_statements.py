@@ -1,6 +1,7 @@
 """The statements that read and write one generation of a Projection's table, generated in this one place.
 
-Set-based, `= any($1)` and `insert … on conflict` only: their plans stay good while the table grows.
+Set-based, and of shapes whose plans stay good while the table grows: `= any($1)` for a key of one column; for one of
+several a look into the primary key for each, since PostgreSQL reads whole prefixes, or all, for other shapes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from projectionist.core.identifiers import quoted
 from projectionist.projections.tables.columns import Column
 from projectionist.projections.tables.ddl import physical, public
 from projectionist.projections.tables.table import Table
+from projectionist.projections.tables.table_key import TableKey
 
 Row = tuple[Any, ...]
 
@@ -19,44 +21,79 @@ Row = tuple[Any, ...]
 class ReadModel:
     """The statements of one generation. Rows are tuples in the order of the columns, in database form."""
 
-    __slots__ = ("columns", "delete", "insert_absent", "load", "load_locked", "upsert")
+    __slots__ = ("columns", "delete", "delete_own", "insert_absent", "key", "load", "load_locked", "upsert")
 
     def __init__(self, table: Table, schema: str, generation: int) -> None:
         if table.key is None:
             raise ValueError(f"{table!r} has no columns of its own")
-        target, key = physical(table, schema, generation), quoted(table.key.name)
-        names = ", ".join(quoted(column.name) for column in table.columns)
-        chosen = f"{key} = any($1::{_array(table.key)})"
+        target, key = physical(table, schema, generation), _listed(table.key.columns)
         values = _values(table.columns)
+        into = f"insert into {target} ({_listed(table.columns)}) {values}"
+        self.key = table.key
+        """Makes the arguments of `load`, `load_locked` and `delete`: `arrays(keys)`."""
         self.columns = tuple(column.name for column in table.columns)
         """For COPY."""
-        self.load = f"select {_read(table.columns)} from {target} where {chosen}"
-        """Rows by key: $1 an array of keys."""
-        self.load_locked = f"{self.load} order by {key} for update"
-        """The same, locked in the order of the keys: for rows that several aggregates share."""
-        self.upsert = f"insert into {target} ({names}) {values} on conflict ({key}) {_update(table)}"
+        self.load, self.load_locked, self.delete = (_several if table.key.several else _one)(table, target)
+        """Rows by key; the same, locked in the order of the keys, for rows that several aggregates share."""
+        self.delete_own = f"delete from {target} where {_first(table.key)}"
+        """All rows of which the first column of the key is one of these values: an aggregate's own."""
+        self.upsert = f"{into} on conflict ({key}) {_update(table)}"
         """Rows that were there: an array a column."""
         self.insert_absent = (
-            f"insert into {target} ({names}) {values} order by {_ordering(table.key)} "
-            f"on conflict ({key}) do nothing returning {key}"
+            f"{into} order by {_ordering(table.key)} on conflict ({key}) do nothing returning {key}"
         )
         """Rows read as absent, in the order of the keys; a short answer means that a peer was first."""
-        self.delete = f"delete from {target} where {chosen}"
 
 
 def read_by_key(table: Table) -> str:
-    """Write the statement that reads one row by the name users see, whose grants count: $1 is the key."""
+    """Write the statement that reads one row by the name users see, whose grants count: `$1` … are the key."""
     if table.key is None:
         raise ValueError(f"{table!r} has no columns of its own")
-    return (
-        f"select {_read(table.columns)} from {public(table)} "
-        f"where {quoted(table.key.name)} = cast($1 as {_plain(table.key)})"
+    chosen = (
+        f"{quoted(column.name)} = cast(${at} as {_plain(column)})"
+        for at, column in enumerate(table.key.columns, 1)
     )
+    return f"select {_read(table.columns)} from {public(table)} where {' and '.join(chosen)}"
 
 
 def arguments(rows: Iterable[Row]) -> list[Row]:
     """Return rows as the arrays that `upsert` and `insert_absent` take, one a column."""
     return list(zip(*rows, strict=True))
+
+
+def _one(table: Table, target: str) -> tuple[str, str, str]:
+    """Return what loads, loads locked and deletes by a key of one column."""
+    assert table.key is not None, "it has columns"
+    key, chosen = quoted(table.key.first.name), _first(table.key)
+    load = f"select {_read(table.columns)} from {target} where {chosen}"
+    return load, f"{load} order by {key} for update", f"delete from {target} where {chosen}"
+
+
+def _first(key: TableKey) -> str:
+    """Return the condition that the first column of the key is among `$1`."""
+    return f"{quoted(key.first.name)} = any($1::{_array(key.first)})"
+
+
+def _several(table: Table, target: str) -> tuple[str, str, str]:
+    """Return the same for a key of several columns: a lateral look for each, which leaves one plan.
+
+    `offset 0` keeps the planner from turning it into a join, whose plan would be that of an empty table. Rows are
+    locked in the order of the arrays.
+    """
+    assert table.key is not None, "it has columns"
+    columns = list(enumerate(table.key.columns, 1))
+    arrays = ", ".join(f"${at}::{_array(column)}" for at, column in columns)
+    names = ", ".join(f"k{at}" for at, _ in columns)
+    keys = f"unnest({arrays}) as k ({names}) cross join lateral"
+    chosen = " and ".join(f"t.{quoted(column.name)} = k.k{at}" for at, column in columns)
+    found = f"select {_read(table.columns)} from {target} t where {chosen} offset 0"
+    place = f"select t.ctid from {target} t where {chosen} offset 0 for update"
+    places = f"select r.ctid as place from {keys} ({place}) as r"
+    return (
+        f"select r.* from {keys} ({found}) as r",
+        f"select r.* from {keys} ({found} for update) as r",
+        f"delete from {target} t using ({places}) as d where t.ctid = d.place",
+    )
 
 
 def _plain(column: Column) -> str:
@@ -69,17 +106,23 @@ def _array(column: Column) -> str:
 
 def _values(columns: tuple[Column, ...]) -> str:
     arrays = ", ".join(f"${at}::{_array(column)}" for at, column in enumerate(columns, 1))
-    names = ", ".join(quoted(column.name) for column in columns)
     chosen = ", ".join(f"u.{quoted(c.name)}{_cast(c)}" for c in columns)
-    return f"select {chosen} from unnest({arrays}) as u ({names})"
+    return f"select {chosen} from unnest({arrays}) as u ({_listed(columns)})"
 
 
 def _cast(column: Column) -> str:
     return f"::{column.sql_type}" if column.is_text else ""
 
 
-def _ordering(key: Column) -> str:
-    return f'u.{quoted(key.name)} collate "C"' if _plain(key) == "text" else f"u.{quoted(key.name)}"
+def _ordering(key: TableKey) -> str:
+    return ", ".join(
+        f'u.{quoted(c.name)} collate "C"' if _plain(c) == "text" else f"u.{quoted(c.name)}"
+        for c in key.columns
+    )
+
+
+def _listed(columns: Iterable[Column]) -> str:
+    return ", ".join(quoted(column.name) for column in columns)
 
 
 def _read(columns: tuple[Column, ...]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from projectionist.core.errors import DefinitionError
 from projectionist.core.identifiers import checked, quoted
 from projectionist.projections.tables.columns import Column
+from projectionist.projections.tables.table_key import TableKey
 
 PUBLIC = "public"
 MOST_GENERATIONS = 9999
@@ -60,16 +61,19 @@ class Index:
 class Table:
     """A read model's table: the user's view, the generations behind it, and the columns."""
 
-    __slots__ = ("columns", "indexes", "key", "key_at", "name", "schema")
+    __slots__ = ("columns", "indexes", "key", "name", "schema")
 
     def __init__(
-        self, name: str, columns: Sequence[Column] = (), key: str = "", indexes: Sequence[Index] = ()
+        self,
+        name: str,
+        columns: Sequence[Column] = (),
+        key: Sequence[str] = (),
+        indexes: Sequence[Index] = (),
     ) -> None:
         self.schema, self.name = split(name)
         self.columns = tuple(columns)
         self.indexes = tuple(indexes)
-        self.key_at = next((at for at, column in enumerate(columns) if column.name == key), -1)
-        self.key = self.columns[self.key_at] if columns else None
+        self.key = TableKey(self.columns, key) if columns else None
         _check(self)
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import ssl
@@ -15,6 +16,9 @@ from nats.errors import AuthorizationError
 from projectionist.core import tls
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.core.nats import fast_client
+from projectionist.core.nats.careful_client import CarefulClient
+from projectionist.core.nats.denials import Denial
+from projectionist.core.nats.login_files import check_login_files
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
@@ -75,7 +79,8 @@ class _GivenUpError(Exception):
 
 
 async def _drop(client: Client) -> None:
-    with anyio.move_on_after(CLOSE_S):  # after a failed TLS handshake asyncio never says that it has closed
+    # After a failed TLS handshake asyncio never says that it has closed; after a refused certificate closing fails.
+    with anyio.move_on_after(CLOSE_S), contextlib.suppress(_GivenUpError):
         await client.close()
     if isinstance(client, fast_client.Client):
         client.discard_pending()  # an attempt that was cut off may have left its socket
@@ -91,7 +96,7 @@ def _new_client(*, encrypted: bool) -> Client:
             remedy="Install a nats-py that Projectionist was tested with, or set tls = 'disable' in [nats]",
         )
     log.warning("this nats-py is used plainly, which is slower and keeps unsent acks: %s", missing)
-    return Client()
+    return CarefulClient()
 
 
 class _ConnectionLog:
@@ -130,8 +135,10 @@ class _ConnectionLog:
             self._on_state(state)
 
     async def _error(self, error: Exception) -> None:
-        if repr(error) not in self._logged:  # servers that stay away say so once
-            self._logged.add(repr(error))
+        denial = Denial.read(str(error))
+        said = repr(error) if denial is None else denial.about
+        if said not in self._logged:  # servers that stay away say so once
+            self._logged.add(said)
             level = logging.WARNING if self.settled else logging.DEBUG
             log.log(level, "broker, %s: %s", self._name, _reason(error))
         if self.trouble is None or not _final(self.trouble):
@@ -149,6 +156,7 @@ def _options(settings: Nats, name: str) -> dict[str, Any]:
             remedy="Set it in projectionist.toml or as PROJECTIONIST_NATS__URL, "
             "or start servers of your own with `projectionist dev up`",
         )
+    check_login_files(settings)
     hosts = [host for url in settings.url for host in url.hosts()]
     options: dict[str, Any] = {
         "servers": [url.reveal() for url in settings.url],
@@ -160,6 +168,7 @@ def _options(settings: Nats, name: str) -> dict[str, Any]:
         "user_credentials": settings.creds_file,
         "nkeys_seed": settings.nkey_file,
         "token": settings.token.reveal() if settings.token else None,
+        "inbox_prefix": settings.inbox_prefix,
         "tls": tls.context(settings, hosts, name="nats"),
     }
     return {key: value for key, value in options.items() if value is not None}

@@ -1,7 +1,7 @@
 """Where Projectionist reaches into nats-py: for speed, and to leave nothing of a connection that is over.
 
-Nothing else touches a private name of nats-py. `available()` tries every one of them; where it says why not,
-`projectionist.core.nats.connections` connects with the plain client, which is slower and keeps unsent acks.
+Nothing but it and `careful_client` touches a private name of nats-py. `available()` tries every one of them; where it
+says why not, `projectionist.core.nats.connections` connects with the latter, which is slower and keeps unsent acks.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import cache
 from typing import Any, Protocol
+from urllib.parse import urlparse
 
 import msgspec
 from nats.aio.client import Client as NatsClient
@@ -23,6 +24,8 @@ from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
 from nats.errors import Error as NatsError
 from nats.protocol.parser import Parser
+
+from projectionist.core.nats.careful_client import CarefulClient
 
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
@@ -71,7 +74,7 @@ async def unsubscribe(client: NatsClient, subscription: Subscription) -> None:
             await subscription.unsubscribe()
 
 
-class Client(NatsClient):
+class Client(CarefulClient):
     """A nats-py client that hands what arrives on some subscriptions to a `Sink`, as it came."""
 
     def __init__(self) -> None:
@@ -301,10 +304,22 @@ def _difference() -> str:
     with contextlib.suppress(NatsError):
         _at_once(probe._process_info({}, initial_connection=True))
         return "it cannot be held to TLS"
+    if gossiped := _gossiped(probe):
+        return f"it goes to addresses that servers name: {gossiped}"
     names = {"_attempt_reconnect", "_connect_to_server", "_process_connect_init", "_transport", "_io_writer"}
     names |= {"_reading_task", "_ping_interval_task", "_flush_queue", "_flusher_task", "_send_ping"}
+    names |= {"_process_err", "_process_pong", "_pongs", "_resp_sub_prefix", "_subs", "_inbox_prefix"}
     missing = names - set(dir(probe)) - set(dir(TcpTransport()))  # type: ignore[no-untyped-call]  # as above
     return f"it has no {', '.join(sorted(missing))}" if missing else ""
+
+
+def _gossiped(probe: Client) -> list[str]:
+    """Return what an unencrypted client would try of the addresses that a server names."""
+    probe.options["tls"] = None
+    probe._current_server = Srv(urlparse("nats://127.0.0.1:1"))
+    probe._left_out.add("192.0.2.1:4222")  # nothing to tell anybody
+    _at_once(probe._process_info({"connect_urls": ["192.0.2.1:4222"]}, initial_connection=True))
+    return [server.uri.netloc for server in probe._server_pool]
 
 
 def _at_once(step: Coroutine[Any, Any, None]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +51,9 @@ SESSION = {
     "jit": "off",
     "timezone": "UTC",
 }
+
+OS_USER = "projectionist.os_user"
+"""The setting by which a session says under which account its process runs: the audit trail keeps it."""
 
 
 class DatabaseUnreachableError(ProjectionistError):
@@ -100,6 +105,15 @@ async def pool(postgres: Postgres, *, application_name: str, most: int) -> async
         return made
 
 
+def os_user() -> str:
+    """Return the account that this process runs under, by its name, or by its number where it has none."""
+    account = os.geteuid()
+    try:
+        return pwd.getpwuid(account).pw_name
+    except KeyError:
+        return str(account)
+
+
 def advisory_key(schema: str, name: str) -> int:
     """Return the advisory lock of `name` in `schema`. They are per database, which may hold several schemas."""
     text = f"{len(schema)}:{schema}{name}"
@@ -109,7 +123,8 @@ def advisory_key(schema: str, name: str) -> int:
 
 async def _opened(postgres: Postgres, *args: Any, **options: Any) -> ServerSession:
     """Open a session of ours, with its settings in force."""
-    settings, within_s = SESSION | _timeouts(postgres) | options["server_settings"], options["timeout"]
+    within_s = options["timeout"]
+    settings = SESSION | {OS_USER: os_user()} | _timeouts(postgres) | options["server_settings"]
 
     async def another() -> ServerSession:
         made = await asyncpg.connect(*args, **options)

@@ -37,6 +37,14 @@ async def default_names(connection: Connection, path: str | None = None) -> Asyn
 
 
 @asynccontextmanager
+async def own_names(connection: Connection, path: str) -> AsyncIterator[None]:
+    """Look for names as our statements do, in the middle of `default_names` with this path."""
+    await connection.fetchval(_SQL["set_search_path"], SEARCH_PATH, True)
+    yield
+    await connection.fetchval(_SQL["set_search_path"], path, True)
+
+
+@asynccontextmanager
 async def default_names_of_session(connection: Connection) -> AsyncIterator[None]:
     """Do the same for statements that run in no transaction."""
     await connection.fetchval(_SQL["set_search_path"], await default_search_path(connection), False)

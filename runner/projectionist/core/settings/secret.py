@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 MASK = "***"
 
@@ -53,6 +53,21 @@ class Url(Secret):
     def scheme(self) -> str:
         """Return what stands before `://`, in small letters."""
         return self._split().scheme
+
+    @property
+    def has_login(self) -> bool:
+        """Return whether a password or a token stands in it."""
+        user, given, password = self._split().netloc.rpartition("@")[0].partition(":")
+        return (
+            bool(password if self.scheme.startswith("postgres") else user or given)
+            or "password" in self.parameters
+        )
+
+    def with_password(self, password: Secret) -> Url:
+        """Return it with this password, for the user that it names."""
+        parts = self._split()
+        user, _, hosts = parts.netloc.rpartition("@")
+        return Url(parts._replace(netloc=f"{user}:{quote(password.reveal(), safe='')}@{hosts}").geturl())
 
     @property
     def parameters(self) -> dict[str, str]:

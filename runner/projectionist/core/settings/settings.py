@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +20,7 @@ from projectionist.core import project_servers
 from projectionist.core.errors import IdentifierError, SettingsError
 from projectionist.core.identifiers import checked
 from projectionist.core.retry_policy import RetryPolicy, Seconds
+from projectionist.core.settings import secret_file
 from projectionist.core.settings.listen_address import address
 from projectionist.core.settings.secret import Secret, Url
 from projectionist.core.settings.sources import Layers, Raw, build
@@ -35,8 +37,15 @@ Duration = Annotated[float, Meta(ge=0)]
 Limit = Annotated[float, Meta(ge=0.1)]
 App = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$", description="module:name, like shop.app:app")]
 Name = Annotated[str, Meta(min_length=1)]
+SubjectPatternText = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?:(?:\*|[^\s.*>]+)\.)*(?:\*|>|[^\s.*>]+)$", description="a subject, perhaps with * and >"
+    ),
+]
 Kept = Annotated[float, Meta(ge=0)] | Literal["forever"]
 S = TypeVar("S", bound=Struct)
+INBOX = r"[^\s.*>$\x00-\x20\x7f][^\s.*>\x00-\x20\x7f]*(\.[^\s.*>\x00-\x20\x7f]+)*"
 
 
 class Encrypted(Struct, frozen=True, kw_only=True):
@@ -62,6 +71,7 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
     """`[postgres]`: where rows and our own tables live."""
 
     url: Url | None = None
+    password_file: Name | None = None
     schema: Name = "projectionist"
     lock_s: Limit = 8
     statement_s: Limit = 60
@@ -80,6 +90,8 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
             raise ValueError("schema: PostgreSQL keeps names that begin with pg_ for itself")
         if self.url is not None:
             _refuse_url(self.url)
+            if self.password_file is not None and self.url.has_login:
+                raise ValueError("password_file and the password in url contradict each other: keep one")
 
 
 def _refuse_url(url: Url) -> None:
@@ -101,10 +113,22 @@ class Nats(Encrypted, frozen=True, kw_only=True):
     creds_file: Name | None = None
     nkey_file: Name | None = None
     token: Secret | None = None
+    token_file: Name | None = None
+    inbox_prefix: Name | None = None
+    """Set by `Settings` where nobody has: after the schema, as durables are."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        ways = {"creds_file": self.creds_file, "nkey_file": self.nkey_file, "token": self.token}
+        if self.inbox_prefix is not None and re.fullmatch(INBOX, self.inbox_prefix) is None:
+            raise ValueError(
+                f"inbox_prefix {self.inbox_prefix!r} is not the beginning of a subject, like _INBOX_shop"
+            )
+        ways = {
+            "creds_file": self.creds_file,
+            "nkey_file": self.nkey_file,
+            "token": self.token,
+            "token_file": self.token_file,
+        }
         given = [key for key, value in ways.items() if value is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} contradict each other: log in one way")
@@ -113,6 +137,11 @@ class Nats(Encrypted, frozen=True, kw_only=True):
                 raise ValueError(f"url {url} is not nats://host:port or tls://host:port")
             if url.scheme == "tls" and self.tls == "disable":
                 raise ValueError("tls = 'disable' contradicts a url that begins with tls://")
+
+    @property
+    def takes_url_alone(self) -> bool:
+        """Return whether a client that knows nothing but the URL can connect."""
+        return self == Nats(url=self.url, inbox_prefix=self.inbox_prefix)
 
 
 class BatchLimits(Struct, frozen=True, kw_only=True):
@@ -173,22 +202,22 @@ class Telemetry(Struct, frozen=True, kw_only=True):
     """`[telemetry]`: who is told how it goes."""
 
     exporter: Literal["none", "otlp", "prometheus"] = "none"
-    endpoint: Name | None = None
+    endpoint: Annotated[Url, Meta(description="http://host:port (OTLP over HTTP: port 4318)")] | None = None
     metrics_interval_s: Limit = 15
     listen: Name | None = None
+    hosts: tuple[Name, ...] = ()
     trace: Literal["continue", "link"] = "continue"
     sample: Annotated[float, Meta(ge=0, le=1)] = 0
     sources: tuple[Name, ...] = ()
     baggage: tuple[Name, ...] = ()
     logs: Literal["human", "json"] = "human"
     allow_unmonitored: bool = False
+    audit_log: bool = False
     alerts: FleetAlerts = FleetAlerts()
 
     def __post_init__(self) -> None:
-        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
-            raise ValueError(
-                f"endpoint {self.endpoint!r} is not http://host:port (OTLP over HTTP: port 4318)"
-            )
+        if self.endpoint is not None and self.endpoint.scheme not in ("http", "https"):
+            raise ValueError(f"endpoint {self.endpoint} is not http://host:port (OTLP over HTTP: port 4318)")
         if self.listen is not None:
             address(self.listen)
 
@@ -224,6 +253,8 @@ class Retention(Struct, frozen=True, kw_only=True):
 
     purge_interval_s: Annotated[float, Meta(ge=1)] = 3600
     intent_retention_s: Kept = 2_592_000
+    quarantine_payload_retention_s: Kept = 2_592_000
+    decision_payload_retention_s: Kept = "forever"
     audit_retention_s: Kept = "forever"
     archive: Literal["none", "table", "files"] = "none"
     archive_folder: Name | None = None
@@ -242,11 +273,13 @@ class Policy(Struct, frozen=True, kw_only=True):
     identity_scope: Literal["", "type"] = ""
     identity_fields: tuple[Name, ...] = ()
     identity_types: dict[str, tuple[Name, ...]] = {}
+    sources: dict[str, tuple[SubjectPatternText, ...]] = {}
     unknown: Literal["ignore", "fail"] = "ignore"
     hash: Literal["raw", "canonical"] = "raw"
     payload: Literal["never", "always"] = "never"
     aggregate_type: Name | None = None
     max_parked_payloads: Count = 10_000
+    max_quarantined_payloads: Count = 10_000
     drain_batch_size: Count = 500
     gap_fetch_delay_ms: Duration = 500
     late_s: Duration = 60
@@ -279,6 +312,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     providers: dict[str, Raw] = {}
 
     def __post_init__(self) -> None:
+        if self.nats.inbox_prefix is None:
+            own = f"_INBOX_{re.sub(r'[^A-Za-z0-9_-]', '_', self.postgres.schema)}"
+            msgspec.structs.force_setattr(self, "nats", msgspec.structs.replace(self.nats, inbox_prefix=own))
         for name, policy in {"consumer_defaults": self.consumer_defaults, **self.consumers}.items():
             if policy.max_event_bytes > self.batch.max_bytes:
                 raise ValueError(
@@ -351,7 +387,18 @@ def load(path: str | Path | None, env: Mapping[str, str] = os.environ) -> Settin
     defaults, consumers = (layers.tree.get(key) for key in ("consumer_defaults", "consumers"))
     if isinstance(defaults, dict) and isinstance(consumers, dict):
         layers.tree["consumers"] = {name: _over(defaults, own) for name, own in consumers.items()}
-    return build(Settings, layers.tree, (), layers)
+    return _with_secrets(build(Settings, layers.tree, (), layers))
+
+
+def _with_secrets(found: Settings) -> Settings:
+    """Put what stands in files of its own where it is used."""
+    postgres, nats, replace = found.postgres, found.nats, msgspec.structs.replace
+    if postgres.url is not None and postgres.password_file is not None:
+        url = postgres.url.with_password(secret_file.read(postgres.password_file))
+        postgres = replace(postgres, url=url, password_file=None)
+    if nats.token_file is not None:
+        nats = replace(nats, token=secret_file.read(nats.token_file), token_file=None)
+    return replace(found, postgres=postgres, nats=nats)
 
 
 def _over(lower: Any, upper: Any) -> Any:

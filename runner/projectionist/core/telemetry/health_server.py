@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
 
 from projectionist.core.errors import SettingsError
+from projectionist.core.printable_text import visible_json
 from projectionist.core.settings.listen_address import address
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
@@ -21,8 +23,16 @@ if TYPE_CHECKING:
     from projectionist.core.telemetry.otel_setup import Scrape
 
 MOST_BYTES = 8 * 1024
+MOST_OPEN = 64
+"""So many connections are served at once; further ones are closed."""
 PATIENCE_S = 5.0
-_WORDS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+_WORDS = {
+    200: "OK",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    421: "Misdirected Request",
+    503: "Service Unavailable",
+}
 
 
 class Health:
@@ -53,11 +63,26 @@ class _Answer(msgspec.Struct):
     why: list[str]
 
 
+def is_own_host(header: str, hosts: Sequence[str]) -> bool:
+    """Return whether a request for this `Host` is meant for us: a page in a browser that a name of its own leads here
+    is not. Addresses, names without a dot (this machine, a container) and `hosts` are; so is no name at all."""
+    name = header.strip().rpartition("@")[2].lower()
+    host = name.partition("]")[0] + "]" if name.startswith("[") else name.partition(":")[0]
+    host = host.rstrip(".")
+    if "." not in host or host in {one.lower().rstrip(".") for one in hosts}:
+        return True
+    with suppress(ValueError):
+        return bool(ip_address(host.strip("[]")))
+    return False
+
+
 class HealthServer:
     """Answers who asks, until cancelled."""
 
-    def __init__(self, listen: str, health: Health, scrape: Scrape | None) -> None:
+    def __init__(self, listen: str, health: Health, scrape: Scrape | None, hosts: Sequence[str] = ()) -> None:
         self._host, self._port = address(listen)
+        self._hosts = (*hosts, self._host, socket.gethostname())
+        self._open = 0
         self._health = health
         self._scrape = scrape
 
@@ -75,19 +100,28 @@ class HealthServer:
             await server.serve_forever()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._open >= MOST_OPEN:
+            writer.transport.abort()
+            return
+        self._open += 1
         try:
             async with asyncio.timeout(PATIENCE_S):
                 request = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(request.split(b"\r\n", 1)[0].decode("latin-1")))
+                writer.write(self._answer(request.decode("latin-1")))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # who asks and does not wait for the answer asks again
         finally:
+            self._open -= 1
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
 
-    def _answer(self, line: str) -> bytes:
+    def _answer(self, request: str) -> bytes:
+        line, *headers = request.split("\r\n")
+        named = next((one[5:] for one in headers if one[:5].lower() == "host:"), "")
+        if not is_own_host(named, self._hosts):
+            return _response(421, _NOT_OURS, "text/plain")
         method, _, rest = line.partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
         if method not in ("GET", "HEAD"):
@@ -100,11 +134,14 @@ class HealthServer:
         if asked is None:
             return _response(404, b"/live, /ready, /startup, /metrics\n", "text/plain")
         why = asked()
-        body = msgspec.json.encode(_Answer("ok" if not why else "failing", why))
-        return _response(503 if why else 200, body + b"\n", "application/json")
+        body = visible_json(msgspec.json.encode(_Answer("ok" if not why else "failing", why)).decode())
+        return _response(503 if why else 200, f"{body}\n".encode(), "application/json")
 
     def _not_started(self) -> list[str]:
         return [] if self._health.started else ["starting"]
+
+
+_NOT_OURS = b"this is no name of this process: add it to hosts of [telemetry], or ask by address\n"
 
 
 def _response(status: int, body: bytes, kind: str) -> bytes:
@@ -145,10 +182,12 @@ def stopping() -> Iterator[None]:
         notify("STOPPING=1")
 
 
-async def answer(listen: str | None, health: Health, scrape: Callable[[], bytes] | None) -> None:
+async def answer(
+    listen: str | None, health: Health, scrape: Callable[[], bytes] | None, hosts: Sequence[str] = ()
+) -> None:
     """Serve everything of this module for one process, until cancelled."""
     with stopping():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep_notified, health)
             if listen is not None:
-                tasks.start_soon(HealthServer(listen, health, scrape).run)
+                tasks.start_soon(HealthServer(listen, health, scrape, hosts).run)

@@ -70,7 +70,7 @@ def _end(tracers: TracerProvider | None, numbers: MeterProvider | None) -> None:
 
 def _collector(settings: Telemetry) -> str | None:
     """Return where OTLP goes: the setting, else its default where OTLP is asked for."""
-    found = settings.endpoint
+    found = settings.endpoint.reveal() if settings.endpoint else None
     return (found or "http://localhost:4318").rstrip("/") if found or settings.metrics == "otlp" else None
 
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core import json_limits
+from projectionist.core.content_hash import event_hash
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import NotThere, TooLate
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.admin.parked_actions import SeenHead
 from projectionist.runner.consumers.registry import registration
-from projectionist.runner.decoding.content_hash import event_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Policy
 
@@ -33,7 +32,7 @@ class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
     aggregate: str | None = None
     error: str | None = None
-    """As the groups show it: whole, or without numbers and quoted values."""
+    """Its text, whole or without numbers and quoted values, or the digest of the latter."""
     older_s: float | None = None
     ids: Sequence[str] | None = None
     source: str | None = None
@@ -50,11 +49,16 @@ class ParkedGroup(msgspec.Struct, frozen=True):
     cause: str
     type: str
     why: str
+    """Of a failed one the error's text, which is content, without numbers and quoted values."""
+    own: str | None
+    """The whole text, if all failed with the same."""
     count: int
     waiting: int
     """How many of them are heads that wait for new code or for a person."""
     oldest: datetime
     sample: str
+    source: str
+    """Of the sample."""
 
 
 class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +75,8 @@ class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
     ordered: bool
     cause: str
     why: str
+    own: str | None
+    """The whole text of its error, if it failed."""
     attempts: int
     parked_at: datetime
     next_try: datetime | None
@@ -141,17 +147,21 @@ class ParkedQueries:
             raise NotThere(f"{one.place} misses no version")
         return row["first"], row["last"]
 
-    async def reveal(self, consumer: int, thing: str, act: Act) -> None:
-        """Record that an operator is shown a payload."""
-        await self._connection.execute(
-            self._sql["insert_audit_entry"], consumer, "reveal", thing, act.actor, act.reason, "{}"
-        )
+    async def failures(self, events: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
+        """Return of these events (consumer, source, id) that failed the class of the error, and where it was raised."""
+        rows = await self._connection.fetch(self._sql["select_failure_places"], *_columns(events))
+        told = (" at ".join(filter(None, (row["error_class"], row["raised_at"]))) for row in rows)
+        return {events[row["n"] - 1]: text for row, text in zip(rows, told, strict=True)}
 
     async def consumer(self, name: str) -> int:
         """Return the number of a consumer; raises NotRegistered for a name that the database does not know."""
         found = await registration(self._connection, self._schema, name)
         number: int = found["number"]
         return number
+
+
+def _columns(events: Sequence[tuple[str, str, str]]) -> tuple[list[str], list[str], list[str]]:
+    return [one[0] for one in events], [one[1] for one in events], [one[2] for one in events]
 
 
 class BadPayload(ProjectionistError):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.content_hash import data_hash
 from projectionist.core.operator import Act, NotThere, TooLate
 from projectionist.core.states import DecisionKind, InboxState, IncidentKind
 from projectionist.core.testpoints import announce
-from projectionist.runner.decoding.content_hash import data_hash
 from projectionist.runner.decoding.header_parser import replaced
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ class QuarantineActions:
             raise NotThere("an edit needs headers or data", remedy="Use retry to read the entry as it is")
         async with self._entry(place) as entry:
             self._refuse_reuse(entry)
+            if headers and entry["is_reference"]:
+                raise NotThere(
+                    "only a reference to it was kept, since quarantine was full, and its headers are in the stream",
+                    remedy="Have it read again with `retry`, or publish it anew and discard this one",
+                )
             head = replaced(entry["headers"], headers) if headers else None
             digest = entry["hash"] if data is None else data_hash(data)
             decision = await self._decide(DecisionKind.EDIT, place, act, head, data, digest)

@@ -28,7 +28,7 @@ class QuarantineFilter(msgspec.Struct, frozen=True, kw_only=True):
     consumer: str | None = None
     cause: str | None = None
     error: str | None = None
-    """As the groups show it: whole, or without numbers and quoted values."""
+    """Its text, whole or without numbers and quoted values, or the digest of the latter."""
     older_s: float | None = None
 
 
@@ -38,6 +38,9 @@ class QuarantineGroup(msgspec.Struct, frozen=True):
     consumers: list[str]
     cause: str
     why: str
+    """What was found, without numbers and quoted values; it may hold content."""
+    own: str | None
+    """The same as a whole, if it is the same of all."""
     count: int
     """Of events: one that several consumers have put there counts once."""
     oldest: datetime
@@ -54,6 +57,7 @@ class QuarantineEntry(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     cause: str
     why: str
+    own: str
     subject: str
     source: str | None
     id: str | None

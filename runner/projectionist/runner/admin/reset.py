@@ -138,6 +138,12 @@ class Resetting:
             tables = await table_names(self._queries, row["number"], row["generation"])
         facts = await self._connection.fetchrow(self._sql["select_reset_facts"], row["number"])
         assert facts is not None, "it counts"
+        if facts["forgotten"]:
+            raise CannotReset(
+                f"{facts['forgotten']:,} events were applied as somebody had corrected them, and the corrections are "
+                "no longer kept: they would come as they were before",
+                remedy="Erase those events, or leave the consumer as it is (decision_payload_retention_s)",
+            )
         return ResetEffects(
             consumer=row["name"],
             stream=row["stream"],

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections import Envelope, Event
+    from projectionist.projections import Envelope
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.event import AnyEvent
     from projectionist.runner.jetstream.api import StoredMessage
 
     Message = Callable[[str, int], Awaitable[StoredMessage | None]]
@@ -55,23 +56,26 @@ class RowNames:
         if handler is None:
             raise RowUnknown(f"the class has no handler for {row['type']} any more")
         own = None if row["aggregate"] is None else str(row["aggregate"]).partition("/")[2]
-        if handler.own and own is not None:
+        columns = None if definition.table is None else definition.table.key
+        if columns is None:
+            raise RowUnknown("the class has no rows of its own")
+        if handler.own and own is not None and not columns.several:
             return own
         found = key_of(handler, own, *await self._event(connection, definition, row, (source, event)))
         if isinstance(found, BadValue):
             raise RowUnknown(f"the class takes no key from the event now: {found}")
         older = "" if row["code"] == definition.code else " (by the class here, which is not what runs)"
-        return f"{found}{older}"
+        return f"{columns.shown(found)}{older}"
 
     async def _event(
         self, connection: Connection, definition: Definition, row: Record, identity: tuple[str, str]
-    ) -> tuple[Event, Callable[[], Envelope]]:
+    ) -> tuple[AnyEvent, Callable[[], Envelope]]:
         """Return the event as it was applied: edited, from the inbox, or from the stream; and its envelope."""
         policy = self._settings.policy(definition.name)
         reader = Consumer(definition, policy, row["number"], definition.name, 0).reader
         envelope: Callable[[], Envelope] = _no_envelope
         if row["data"] is not None:
-            event, problem = reader.body(row["type"], row["schema"], bytes(row["data"]))
+            event, problem, _ = reader.body(row["type"], row["schema"], bytes(row["data"]))
         else:
             delivery = reader.reread(await self._stored(row), row["seq"], row["incarnation"])
             if not isinstance(delivery, Delivery) or (delivery.source, delivery.id) != identity:

@@ -12,6 +12,7 @@ import asyncpg
 
 from projectionist.core import clock
 from projectionist.core.postgres.connections import connect
+from projectionist.core.postgres.error_text import said
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.inbox_store import InboxStore
 from projectionist.runner.database.availability import Gates
@@ -65,6 +66,11 @@ class BatchSession:
     def backend_pid(self) -> int | None:
         """Return the PostgreSQL process behind the connection, for whoever has to end it if this process hangs."""
         return None if self._open is None else self._open[0].get_server_pid()
+
+    @property
+    def schema(self) -> str:
+        """Return the schema of our own tables."""
+        return self._settings.schema
 
     @property
     def is_failing(self) -> bool:
@@ -129,7 +135,9 @@ class BatchSession:
             and not self._logged
         ):
             self._logged = True
-            log.warning("%s: a batch cannot be committed, trying again until it can: %s", self._name, error)
+            log.warning(
+                "%s: a batch cannot be committed, trying again until it can: %s", self._name, said(error)
+            )
         if state not in _KEEP:
             await self.close()
 

@@ -68,7 +68,8 @@ class BatchWriter:
             new = await store.repeat(incarnation, writes.repeats)
             writes.count_new("duplicate", writes.repeats, new)
         if writes.quarantined:
-            new = await store.quarantine(incarnation, code, writes.quarantined)
+            most = self._consumer.policy.max_quarantined_payloads
+            new = await store.quarantine(incarnation, code, writes.quarantined, most)
             first_seen = set(new)
             writes.newly_quarantined = [one for one in writes.quarantined if one.seq in first_seen]
             writes.count_new("quarantined", writes.quarantined, new)

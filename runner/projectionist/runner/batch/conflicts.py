@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.writes import BatchWrites
     from projectionist.runner.decoding.delivery import Delivery, Unreadable
 
-_HOLDS = frozenset({InboxState.APPLIED, InboxState.IGNORED, InboxState.SKIPPED, InboxState.DISCARDED})
+_HOLDS = frozenset(
+    {InboxState.APPLIED, InboxState.IGNORED, InboxState.SKIPPED, InboxState.DISCARDED, InboxState.ERASED}
+)
 
 
 def judge_old(

@@ -163,7 +163,7 @@ class Consumer:
     def owned(self) -> OwnType:
         """Return whose ids are keys of the rows, as far as that is known now."""
         table = self.definition.table
-        column = "" if table is None or table.key is None else table.key.name
+        column = "" if table is None or table.key is None else table.key.first.name
         return OwnType(column, self.control.own_type, self.control.own_since)
 
     def is_real(self, seq: int, incarnation: int | None = None) -> bool:

@@ -29,6 +29,7 @@ class Handoff:
     def __init__(self) -> None:
         self._held: list[DecodedArrivals] = []
         self._closed = False
+        self._roused = 0
         self._changed = anyio.Event()
 
     async def put(self, batch: DecodedArrivals) -> None:
@@ -39,16 +40,22 @@ class Handoff:
         self._wake()
 
     async def take(self, timeout_s: float) -> DecodedArrivals | None:
-        """Return what was left, or None when nothing came in time or nothing will come any more."""
-        if not self._held and not self._closed:
+        """Return what was left; None when nothing came in time or will come any more, or when `rouse` was called."""
+        roused = self._roused
+        if self._is_idle(roused):
             with anyio.move_on_after(timeout_s):
-                while not self._held and not self._closed:
+                while self._is_idle(roused):
                     await self._changed.wait()
         if not self._held:
             return None
         batch = self._held.pop()
         self._wake()
         return batch
+
+    def rouse(self) -> None:
+        """Have those who wait for a batch look whether something else is to be done sooner than they knew."""
+        self._roused += 1
+        self._wake()
 
     def close(self) -> None:
         """Note that nothing more will be put."""
@@ -59,6 +66,9 @@ class Handoff:
     def over(self) -> bool:
         """Return whether it is closed and empty."""
         return self._closed and not self._held
+
+    def _is_idle(self, roused: int) -> bool:
+        return not self._held and not self._closed and roused == self._roused
 
     def _wake(self) -> None:
         self._changed.set()

@@ -218,12 +218,15 @@ class InboxStore:
         rows = await self.connection.fetch(self._sql["insert_duplicates"], self.consumer, incarnation, *given)
         return [row["seq"] for row in rows]
 
-    async def quarantine(self, incarnation: int, code: bytes, put: Sequence[Quarantined]) -> list[int]:
-        """Put aside what cannot be read or contradicts itself; which sequences are new. `code` judged so."""
+    async def quarantine(
+        self, incarnation: int, code: bytes, put: Sequence[Quarantined], most: int
+    ) -> list[int]:
+        """Put aside what cannot be read or contradicts itself; which sequences are new. `code` judged so. Where `most`
+        entries stand already, the bytes of further ones stay in the stream alone."""
         ordered = sorted(put, key=lambda p: p.seq)
         given = columns(ordered, QUARANTINED)
         rows = await self.connection.fetch(
-            self._sql["insert_quarantined"], self.consumer, incarnation, code, *given
+            self._sql["insert_quarantined"], self.consumer, incarnation, code, *given, most
         )
         return [row["seq"] for row in rows]
 

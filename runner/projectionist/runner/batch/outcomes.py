@@ -55,7 +55,11 @@ def record_outcome(
         last = applied[-1]
         writes.moved.append(
             PositionUpdate(
-                aggregate=position.aggregate, version=last.version or 0, head=_CLEAR, parked=0, seq=last.seq
+                aggregate=position.aggregate,
+                version=course.reached(last.version or 0),
+                head=_CLEAR,
+                parked=0,
+                seq=last.seq,
             )
         )
         return
@@ -140,7 +144,7 @@ def _moved(
     last = applied[-1] if applied else None
     moved = PositionUpdate(
         aggregate=before.aggregate,
-        version=before.version if last is None or last.version is None else last.version,
+        version=course.reached(before.version if last is None or last.version is None else last.version),
         head=AggregateState.CLEAR,
         parked=before.parked + change,
         seq=None if last is None else last.seq,

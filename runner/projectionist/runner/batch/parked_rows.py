@@ -61,9 +61,9 @@ class ParkedDecoder:
 
     def unparked(self, row: Row) -> Delivery:
         """Return the delivery behind a parked row."""
-        event, problem = None, None
+        event, problem, erased = None, None, False
         if row["data"] is not None:
-            event, problem = self._reader.body(row["type"], row["event_schema"], row["data"])
+            event, problem, erased = self._reader.body(row["type"], row["event_schema"], row["data"])
         elif self.needs_bytes(row):
             problem = row["problem"]
         return Delivery(
@@ -91,4 +91,5 @@ class ParkedDecoder:
             attempts=row["attempts"],
             budget=row["budget"],
             discarded=row["discarded"],
+            erased=erased,
         )

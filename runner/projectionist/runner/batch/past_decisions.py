@@ -54,10 +54,18 @@ class PastDecisions:
         return None if self._decisions.holds(delivery) else self._decisions.winner(delivery)
 
     def _amended(self, delivery: Delivery) -> Delivery:
+        if self._decisions.erases(delivery):
+            return emptied(delivery)
         delivery = self._decisions.edited(delivery, self._reader)
         if not delivery.discarded and self._decisions.drops(delivery):
             return msgspec.structs.replace(delivery, discarded=True)
         return delivery
+
+
+def emptied(delivery: Delivery) -> Delivery:
+    """Return an erased event that came again without its content, to be stepped over: no table is to hold it anew."""
+    bare = {"data": b"", "event": None, "problem": None, "tracestate": None, "baggage": None}
+    return msgspec.structs.replace(delivery, discarded=True, **bare)
 
 
 async def decided(store: InboxStore, reader: Decoder, batch: Batch) -> PastDecisions:

@@ -54,6 +54,20 @@ class AggregatePlan(msgspec.Struct, gc=False):
     """Whether the head's time has come."""
     lacks: bool = False
     """Whether the drain stopped at a reference, whose bytes have to be fetched first."""
+    accepted: Callable[[int], int] | None = None
+    """Says up to where the versions after one were once accepted as missing; None: none is passed."""
+    known: int | None = None
+    """Up to which version what is parked was read, where that is not all of it."""
+
+    def reached(self, version: int) -> int:
+        """Return where the aggregate stands after this version: past those behind it that were accepted as missing.
+
+        Never past a version under which an event may be parked that nobody has read: it would lie there for ever.
+        """
+        if self.accepted is None:
+            return version
+        last = self.accepted(version)
+        return last if self.known is None else max(version, min(last, self.known))
 
 
 def alone(delivery: Delivery) -> AggregatePlan:
@@ -109,7 +123,7 @@ def plan_aggregate(
     if position.head == _CLEAR and not position.parked:
         run = fresh if len(fresh) == 1 else sorted(fresh, key=_version)
         if _is_next(position.version, run):  # nearly always; what follows would say the same, and slower
-            return AggregatePlan(position=position, tried=run, due=due, cause=_GAP)
+            return AggregatePlan(position=position, tried=run, due=due, cause=_GAP, accepted=accepted)
     ahead, stale, clashes = _sorted_out(position, fresh, successors)
     moves = _moves(position, due=due)
     known = _known(position, successors, reach(position, limit), lacking) if position.parked else None
@@ -128,6 +142,8 @@ def plan_aggregate(
         due=due and moves,
         cause=Cause.GAP if moves or position.head == AggregateState.DRAINING else Cause.BLOCKED,
         lacks=more and lacking is not None,
+        accepted=accepted if moves else None,
+        known=known,
     )
 
 

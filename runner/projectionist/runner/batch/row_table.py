@@ -30,7 +30,6 @@ class RowTable:
         self._table = definition.table
         self._generation = 0
         self._follow()
-        self._key_at = definition.table.key_at
         self._own = (
             all(handler.own for handler in definition.handlers.values())
             and definition.sequence != "unordered"
@@ -47,10 +46,10 @@ class RowTable:
         """Return the rows of these keys; shared ones are locked, in the order of their keys."""
         self._follow()
         statement = self._statements.load if self._own else self._statements.load_locked
-        at = self._key_at
+        key = self._statements.key
         return {
-            row[at]: row
-            for record in await self._connection.fetch(statement, list(keys))
+            key.of(row): row
+            for record in await self._connection.fetch(statement, *key.arrays(keys))
             if (row := tuple(record))
         }
 
@@ -72,5 +71,5 @@ class RowTable:
         if known:
             await self._connection.execute(self._statements.upsert, *arguments(known))
         if gone:
-            await self._connection.execute(self._statements.delete, gone)
+            await self._connection.execute(self._statements.delete, *self._statements.key.arrays(gone))
         return True

@@ -13,7 +13,8 @@ import asyncpg
 import msgspec
 
 from projectionist.core.postgres.error_class import is_transient
-from projectionist.core.postgres.search_path import default_names, default_search_path
+from projectionist.core.postgres.rights import Duty, refusal
+from projectionist.core.postgres.search_path import default_names, default_search_path, own_names
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.projections.copying import copied
@@ -232,6 +233,8 @@ class SqlHandlers:
         except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             if self._is_outage(error):
                 raise
+            if isinstance(error, asyncpg.InsufficientPrivilegeError):
+                await self._refuse_without_rights(error)
             return failed(
                 msgspec.structs.replace(failure_of(step, error), kind=FailureKind.RETRY), delivery, retry
             )
@@ -243,6 +246,14 @@ class SqlHandlers:
             return failed(failure_of(step, error), delivery, retry)
         intents.extend((delivery, one) for one in answer.intents)
         return None
+
+    async def _refuse_without_rights(self, error: asyncpg.InsufficientPrivilegeError) -> None:
+        """Raise RightMissing where it is our table that this role may not use: that is about no event."""
+        assert self._path is not None, "handlers run with it"
+        async with own_names(self._connection, self._path):
+            told = await refusal(self._connection, self._schema, error, Duty.RUNNER)
+        if told is not None:
+            raise told from error
 
     def _is_outage(self, error: Exception) -> bool:
         """Return whether the connection is gone: the driver's other complaints are about how a handler used it."""

@@ -202,7 +202,7 @@ class Transaction:
         fresh = taken.fresh
         if not fresh:
             return []
-        kept = [d.data for d in fresh] if self.consumer.policy.payload == "always" else [None] * len(fresh)
+        kept = [d.kept for d in fresh] if self.consumer.policy.payload == "always" else [None] * len(fresh)
         count = await self.store.claim(self.number, self.incarnation, fresh, kept)
         if count != len(fresh) or taken.again:
             fresh = await self._sort_known(fresh, taken.again)

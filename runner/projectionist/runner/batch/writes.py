@@ -50,7 +50,7 @@ class ParkedEvent(msgspec.Struct):
     @property
     def kept(self) -> bytes | None:
         """Return the bytes to store; None leaves a reference to the stream."""
-        return None if self.is_reference else self.delivery.data
+        return None if self.is_reference else self.delivery.kept
 
     @property
     def problem(self) -> str | None:

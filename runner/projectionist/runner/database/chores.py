@@ -13,6 +13,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import ErrorClass, classify, is_transient
+from projectionist.core.postgres.error_text import said
 from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.testpoints import announce
@@ -191,8 +192,3 @@ def missed(what: str) -> None:
 def passes(error: Exception) -> bool:
     """Return whether time mends it: a server that is away, which others tell of."""
     return isinstance(error, BrokerError) or is_transient(error)
-
-
-def said(error: BaseException) -> str:
-    """Return an error in a line: ours are sentences, others need their class."""
-    return str(error) if isinstance(error, ProjectionistError) else f"{type(error).__name__}: {error}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core.log_format import facts
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.task_groups import unwrap_single_exception
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
+_ABOUT = facts(kind="dead_sessions")
 SILENT_BEATS = 3
 """After so many missed heartbeats a process counts as dead or frozen."""
 LOOK_EVERY_S = 0.2
@@ -51,6 +53,7 @@ class DeadSessions:
                 tasks.cancel_scope.cancel()
 
     async def _watch(self, backend_pid: int) -> None:
+        named: set[int] = set()
         while True:
             await anyio.sleep(LOOK_EVERY_S)
             try:
@@ -58,10 +61,15 @@ class DeadSessions:
                     ended = await connection.fetch(
                         self._sql["terminate_blocking_dead_sessions"], backend_pid, self.silence_s
                     )
-            except Exception as error:  # whoever waits is told of an outage by its own session
-                if not is_transient(error):
-                    raise
-                ended = []
+                    strangers = await connection.fetch(self._sql["select_foreign_blockers"], backend_pid)
+            except Exception as error:  # noqa: BLE001  whoever waits goes on waiting, and is told why by its own session
+                level = logging.DEBUG if is_transient(error) else logging.WARNING
+                log.log(level, "what keeps others waiting cannot be looked at: %s", error, extra=_ABOUT)
+                ended = strangers = []
+            for row in strangers:
+                if row["pid"] not in named:
+                    named.add(row["pid"])
+                    _tell_stranger(row)
             for row in ended:
                 log.warning(
                     "ended the session of process %d on %s, silent for %.1f s: it kept others waiting",
@@ -71,3 +79,15 @@ class DeadSessions:
                 )
                 metrics.add(instruments.RECLAIMED, 1)
                 announce("peers.ended")
+
+
+def _tell_stranger(row: Record) -> None:
+    """Name a session that is not ours, and holds what we wait for: nobody but a person may end it."""
+    log.warning(
+        "session %d of role %s (%s), which is not ours, keeps us waiting for a lock; `doctor` names it too",
+        row["pid"],
+        row["role"],
+        row["name"] or "without a name",
+        extra=_ABOUT,
+    )
+    announce("peers.stranger")

@@ -7,15 +7,19 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
+
 from projectionist.core import clock, json_limits
 from projectionist.core.cloudevents import MOST_SCHEMA, MOST_VERSION, HeaderError
+from projectionist.core.content_hash import canonical, data_hash, event_hash
 from projectionist.core.printable_text import ID_BYTES, TEXT_BYTES
 from projectionist.core.user_errors import RAISED, is_ours
+from projectionist.projections.errors import Erased
 from projectionist.runner.decoding import cloudevents_structured
-from projectionist.runner.decoding.content_hash import canonical, data_hash, event_hash
 from projectionist.runner.decoding.delivery import Delivery, Reason, Refused, Unreadable
 from projectionist.runner.decoding.event_identity import Identities
 from projectionist.runner.decoding.header_parser import NOTHING, Fields, Heads
+from projectionist.runner.decoding.trusted_sources import TrustedSources
 from projectionist.runner.decoding.validation import (
     agreed,
     check_causes,
@@ -35,16 +39,18 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Policy
-    from projectionist.projections import Event
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.event import AnyEvent
 
 Match = Callable[[str], tuple[str | None, str | None] | None]
 """The aggregate's type and id that a subject holds; None for a subject of others."""
-Decode = Callable[[str, int, bytes], "Event"]
+Decode = Callable[[str, int, bytes], "AnyEvent"]
 
 KEPT_BYTES = 1024
 """What is kept of bytes that are too many to be an event."""
 
+Body = tuple["AnyEvent | None", str | None, bool]
+"""The event, or what is wrong with it, and whether its key is gone."""
 Known = tuple[str | None, str | None, str | None, int | None]
 """Source, id, aggregate and version, each if it is known."""
 NOBODY: Known = (None, None, None, None)
@@ -66,6 +72,7 @@ class Decoder:
         known: Container[str],
         decode: Decode,
         incarnation: int = 1,
+        trusted: TrustedSources | None = None,
     ) -> None:
         self.incarnation = incarnation
         self.deadly: set[tuple[int, int]] = set()
@@ -74,9 +81,12 @@ class Decoder:
         self._match, self._known, self._decode = match, known, decode
         self._heads = Heads(policy.headers)
         self._kind = policy.aggregate_type or ""
+        self._trusted = trusted
         self._identities = Identities(policy, stream, self._heads.names)
         self.unnamed = False
         """Whether an event came without an id of its producer."""
+        self._examined: tuple[bytes, str | None, bytes] | None = None
+        """The last large body that was looked at, what is wrong with it, and its canonical form."""
         self._hash = event_hash if policy.hash == "raw" else self._canonical_digest
         self._epoch, self._epoch_until = 0.0, 0.0
 
@@ -91,6 +101,7 @@ class Decoder:
             known=definition.known,
             decode=definition.decode,
             incarnation=incarnation,
+            trusted=TrustedSources.of(policy, [one.filter for one in definition.subjects.patterns]),
         )
 
     def read(self, arrival: Arrival) -> Delivery | Unreadable | None:
@@ -113,6 +124,20 @@ class Decoder:
         `seq`."""
         return self._answer(arrival, seq, 1, 0, self.incarnation if incarnation is None else incarnation)
 
+    async def examine(self, data: bytes) -> None:
+        """Look at a large body beside the event loop, for the `read` that comes next."""
+        self._examined = data, *await to_thread.run_sync(self._looked_at, data)
+
+    def _looked_at(self, data: bytes) -> tuple[str | None, bytes]:
+        bad = None if self._too_large(data) else json_limits.fault(data, self._policy.max_depth)
+        is_hashed = self._policy.hash != "raw" and bad is None and not self._too_large(data)
+        return bad, canonical(data, self._policy.max_depth) if is_hashed else data
+
+    def _fault(self, data: bytes) -> str | None:
+        if self._examined is not None and self._examined[0] is data:
+            return self._examined[1]
+        return json_limits.fault(data, self._policy.max_depth)
+
     def settled(self, arrival: Arrival) -> Delivery | Unreadable | None:
         """Return the same for an event that was read and settled before, in half the time: it has no hash, and what was
         checked then is not checked again. Its content is."""
@@ -121,9 +146,11 @@ class Decoder:
             name, kind, schema, version = fields[0], fields[2], fields[3], fields[6]
             if not (kind and name and version and self._identities.usual) or fields[14] is not None:
                 return self.read(arrival)
+            if self._trusted is not None:
+                self._trusted.check(fields[1] or self._stream, arrival.subject)
             aggregate = self._aggregate(arrival.subject, fields[4], fields[5])
             schema_number = 1 if schema is None else int(schema)
-            event, problem = self._decoded(kind, schema_number, arrival.data)
+            event, problem, erased = self._decoded(kind, schema_number, arrival.data)
             traced = fields[10] is not None or fields[11] is not None
             parent, state = trace_of(*fields[10:14]) if traced else (None, None)
             delivery = Delivery(
@@ -144,6 +171,7 @@ class Decoder:
                 arrival=arrival,
             )
             delivery.correlation, delivery.causation = fields[8], fields[9]
+            delivery.erased = erased
             delivery.traceparent, delivery.tracestate = parent, state
             return delivery
         except Exception:  # noqa: BLE001  the longer way says what it is
@@ -157,7 +185,9 @@ class Decoder:
         except HeaderError as error:
             return self._unreadable(arrival, seq, delivered, Reason.HEADERS, str(error))
         except Refused as refused:
-            return self._unreadable(arrival, seq, delivered, refused.reason, str(refused))
+            # Where it may not speak, what it says of itself counts for nothing: it fills no gap, and takes no identity.
+            known = NOBODY if refused.reason is Reason.SOURCE else None
+            return self._unreadable(arrival, seq, delivered, refused.reason, str(refused), known)
         except Exception as error:  # noqa: BLE001  a fault of ours: what brings it out is kept, and all else goes on
             return self._unreadable(
                 arrival, seq, delivered, Reason.FAULT, f"{type(error).__name__}: {error}", known=NOBODY
@@ -169,8 +199,8 @@ class Decoder:
         if self.deadly and (incarnation, seq) in self.deadly:
             raise Refused(Reason.FAULT, "every try of reading it ended the process")
         fields, data, subject = self._heads.read(arrival.head), arrival.data, arrival.subject
-        if fields[14] is not None and cloudevents_structured.is_structured(fields[14]):
-            fields, data = self._unfold(fields[14], fields, data)
+        if fields[14] is not None or self._trusted is not None:
+            fields, data = self._admitted(fields, data, subject)
         kind, schema, kind_of, name_of, version, moment, correlation, causation = fields[2:10]
         if not kind:
             raise Refused(Reason.TYPE, lacking("type", self._heads.names, "the event's type"))
@@ -180,15 +210,13 @@ class Decoder:
         place: tuple[str | int | None, ...] = (incarnation, seq)
         if self._ordered:
             place = ordered_place(aggregate, version_number, self._heads.names)
-        source, name, used_fallback = self._identities.identify(fields, data, place)
-        if used_fallback:
-            self.unnamed = True
+        source, name, used_fallback = self._identified(fields, data, place, subject)
         check_fields(source, name, kind, aggregate, subject)
         if moment is not None:
             check_time(moment)
         if correlation is not None or causation is not None:
             check_causes(correlation, causation)
-        event, problem = self.body(kind, schema_number, data)
+        event, problem, erased = self.body(kind, schema_number, data)
         # Fifteen keywords Python passes almost as fast as positions; of more it builds a dict, for every event.
         delivery = Delivery(
             source=source,
@@ -208,12 +236,30 @@ class Decoder:
             arrival=arrival,
         )
         delivery.received_us, delivery.published_ns = self._received_us(arrival), published_ns
-        if delivered != 1 or used_fallback:
-            delivery.delivered, delivery.used_fallback = delivered, used_fallback
+        if delivered != 1 or used_fallback or erased:
+            delivery.delivered, delivery.used_fallback, delivery.erased = delivered, used_fallback, erased
         delivery.correlation, delivery.causation = correlation, causation
         if fields[10] or fields[11] or fields[12] or fields[13]:
             delivery.traceparent, delivery.tracestate = trace_of(*fields[10:14])
         return delivery
+
+    def _identified(
+        self, fields: Fields, data: bytes, place: tuple[str | int | None, ...], subject: str
+    ) -> tuple[str, str, bool]:
+        source, name, used_fallback = self._identities.identify(fields, data, place)
+        if used_fallback:
+            self.unnamed = True
+        elif self._trusted is not None and source != fields[1]:
+            self._trusted.check(source, subject, "of its identity, which is the stream's name,")
+        return source, name, used_fallback
+
+    def _admitted(self, fields: Fields, data: bytes, subject: str) -> tuple[Fields, bytes]:
+        """Return the envelope and the body, wherever they stand; refuse a source that may not speak here."""
+        if fields[14] is not None and cloudevents_structured.is_structured(fields[14]):
+            fields, data = self._unfold(fields[14], fields, data)
+        if self._trusted is not None:
+            self._trusted.check(fields[1] or self._stream, subject)
+        return fields, data
 
     def _is_foreign(self, subject: str) -> bool:
         try:
@@ -222,7 +268,7 @@ class Decoder:
             return False
 
     def _unfold(self, content_type: str, fields: Fields, body: bytes) -> tuple[Fields, bytes]:
-        if bad := self._too_large(body) or json_limits.fault(body, self._policy.max_depth):
+        if bad := self._too_large(body) or self._fault(body):
             raise Refused(Reason.BODY, f"the body, which holds the envelope, {bad}")
         return cloudevents_structured.unfold(content_type, fields, self._heads.names, body)
 
@@ -243,26 +289,32 @@ class Decoder:
             raise Refused(Reason.AGGREGATE, "the aggregate's id is empty, or its type holds a slash")
         return f"{kind}/{name}"
 
-    def body(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
-        """Return the event that a body holds, or what is wrong with it; neither if no handler declares its type."""
+    def body(self, kind: str, schema: int, data: bytes) -> Body:
+        """Return the event that a body holds, or what is wrong with it; neither if no handler declares its type, or if
+        its key is gone, which is the third."""
         if bad := self._too_large(data):  # of an ignored type too: it may have to be parked
-            return None, f"the body {bad}"
+            return None, f"the body {bad}", False
         if kind not in self._known:
-            return None, "no handler declares its type" if self._policy.unknown == "fail" else None
-        if bad := json_limits.fault(data, self._policy.max_depth):
-            return None, f"the body {bad}"
+            return self._unknown()
+        if bad := self._fault(data):
+            return None, f"the body {bad}", False
         return self._decoded(kind, schema, data)
 
-    def _decoded(self, kind: str, schema: int, data: bytes) -> tuple[Event | None, str | None]:
+    def _unknown(self) -> Body:
+        return None, "no handler declares its type" if self._policy.unknown == "fail" else None, False
+
+    def _decoded(self, kind: str, schema: int, data: bytes) -> Body:
         """Return the same of a body whose size and depth are in order."""
         if kind not in self._known:
-            return None, "no handler declares its type" if self._policy.unknown == "fail" else None
+            return self._unknown()
         try:
-            return self._decode(kind, schema, data), None
+            return self._decode(kind, schema, data), None, False
+        except Erased:
+            return None, None, True
         except RAISED as error:  # upcasters and types are a user's code
             if is_ours(error):
                 raise
-            return None, clean(f"{type(error).__name__}: {error}")
+            return None, clean(f"{type(error).__name__}: {error}"), False
 
     def decodes(self, kind: str) -> bool:
         """Return whether the body of an event of this type is looked at."""
@@ -301,6 +353,8 @@ class Decoder:
     def _canonical_digest(
         self, kind: str, schema: int, aggregate: str | None, version: int | None, data: bytes
     ) -> bytes:
+        if self._examined is not None and self._examined[0] is data:
+            return event_hash(kind, schema, aggregate, version, self._examined[2])
         return event_hash(kind, schema, aggregate, version, canonical(data, self._policy.max_depth))
 
     def _received_us(self, arrival: Arrival) -> int:

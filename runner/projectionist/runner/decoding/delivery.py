@@ -10,7 +10,8 @@ import msgspec
 from projectionist.core.cloudevents import timestamp
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.states import InboxState
-from projectionist.projections import Envelope, Event
+from projectionist.projections import Envelope
+from projectionist.projections.event import AnyEvent
 
 
 class Delivery(msgspec.Struct, gc=False):
@@ -29,7 +30,7 @@ class Delivery(msgspec.Struct, gc=False):
     stream: str
     seq: int
     subject: str
-    event: Event | None = None
+    event: AnyEvent | None = None
     """The decoded event; None if no handler declares its type, or with a `problem`."""
     problem: str | None = None
     """Why the body of a readable envelope is refused: this delivery is the failed head of its aggregate."""
@@ -52,6 +53,8 @@ class Delivery(msgspec.Struct, gc=False):
     """Read again from its parked row."""
     attempts: int = 0
     budget: int | None = None
+    erased: bool = False
+    """Its body is encrypted under a key that is gone: it is stepped over."""
     discarded: bool = False
     """Decided against while it waited: it is stepped over."""
     baggage: str | None = None
@@ -60,11 +63,18 @@ class Delivery(msgspec.Struct, gc=False):
     """It is to come out of quarantine, perhaps with corrected headers or bytes: when somebody asked for that."""
 
     @property
+    def kept(self) -> bytes | None:
+        """Return the bytes to store; None for an event that was emptied."""
+        return None if self.discarded and not self.data else self.data
+
+    @property
     def provisional(self) -> InboxState:
         """Return the state it ends in unless something holds it up."""
         if self.discarded:
             return InboxState.DISCARDED
-        return InboxState.IGNORED if self.event is None and self.problem is None else InboxState.APPLIED
+        if self.event is None and self.problem is None:
+            return InboxState.ERASED if self.erased else InboxState.IGNORED
+        return InboxState.APPLIED
 
     def envelope(self) -> Envelope:
         """Return what handlers and intents may know of it beside its content."""
@@ -93,6 +103,8 @@ class Reason(StrEnum):
     REPLY = "reply"
     SUBJECT = "subject"
     HEADERS = "headers"
+    SOURCE = "source"
+    """Its source may not speak on its subject."""
     IDENTITY = "identity"
     TYPE = "type"
     SCHEMA = "schema"

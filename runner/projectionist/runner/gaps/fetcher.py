@@ -17,6 +17,7 @@ import anyio
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.digest import stand_in
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.states import Finding, InboxState, IncidentKind
 from projectionist.core.testpoints import announce
@@ -305,7 +306,11 @@ class GapFetcher:
                 await store.count(self._consumer.runner, Counter({("", f"finding_{finding}"): 1}))
             if finding is Finding.FILTERED:
                 await self._breaker.filtered()
-            log.log(logging.WARNING if number < SHOWN else logging.DEBUG, "%s: %s", self._name, detail)
+            if number < SHOWN:
+                kind = stand_in(lack.aggregate, lack.aggregate.partition("/")[0])
+                text = "%s: %s lacks versions %d to %d: %s. `projectionist incidents list --each` says more"
+                log.warning(text, self._name, kind, lack.version + 1, lack.until - 1, finding)
+            log.debug("%s: %s", self._name, detail)
             announce("gap.concluded")
         if len(verdicts) > SHOWN:
             log.warning("%s: %d gaps cannot be filled, see the incidents", self._name, len(verdicts))

@@ -91,6 +91,11 @@ class AppliedFilter:
         track.at = version
         return (delivery, *self._released(aggregate, track)) if aggregate in self._held else (delivery,)
 
+    @property
+    def held_aggregates(self) -> int:
+        """Return of how many aggregates something is kept because a lower version has not come."""
+        return len(self._held)
+
     def incomplete(self) -> Iterator[tuple[str, int, int]]:
         """Yield aggregates that did not get to where the live generation stood: name, version, cap."""
         after = self._decisions.after

@@ -69,7 +69,7 @@ class Folding:
     def fold(self, delivery: Delivery, track: AggregateProgress | None = None) -> None:
         """Fold one event, whose aggregate has this track; a failure stops its aggregate and is noted."""
         if delivery.problem is not None:
-            self._fail(delivery, delivery.problem)
+            self._fail(delivery, ("", delivery.problem))
             return
         event, aggregate = delivery.event, delivery.aggregate
         if event is None or delivery.discarded or (self._stopped and aggregate in self._stopped):
@@ -90,12 +90,12 @@ class Folding:
         except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
             if is_ours(error):
                 raise
-            self._fail(delivery, f"{type(error).__name__}: {error}")
+            self._fail(delivery, error)
             return
         if answer is not None:
             self._silent.update(one.slot for one in answer.intents)
 
-    def _fail(self, delivery: Delivery, error: str) -> None:
+    def _fail(self, delivery: Delivery, error: BaseException | tuple[str, str]) -> None:
         self.stumbles.append(handler_failure(delivery, error))
         self._stopped.add(delivery.aggregate)
         if len(self.stumbles) >= MOST_TOLD:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.digest import stand_in
+from projectionist.core.postgres.error_text import said
 from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
@@ -25,9 +27,13 @@ class HandlerFailure(msgspec.Struct, frozen=True):
     seq: int
     type: str
     error: str
+    """What may be said of it anywhere: the text of what a handler raised is content."""
+    text: str
+    """That text."""
 
     def __str__(self) -> str:
-        where = f"{self.aggregate} v{self.version}" if self.aggregate else "an event"
+        kind = (self.aggregate or "").partition("/")[0]
+        where = f"{stand_in(self.aggregate, kind)} v{self.version}" if self.aggregate else "an event"
         return f"{where} (sequence {self.seq}, {self.type}): {self.error}"
 
 
@@ -43,6 +49,13 @@ class HandlersFailed(RebuildError):
         self.stumbles = list(stumbles)
 
 
-def handler_failure(delivery: Delivery, error: str) -> HandlerFailure:
-    """Return a failure on an event, as it is told."""
-    return HandlerFailure(delivery.aggregate, delivery.version, delivery.seq, delivery.type, error)
+def handler_failure(delivery: Delivery, error: BaseException | tuple[str, str]) -> HandlerFailure:
+    """Return a failure on an event, by what was raised, or by its class and text."""
+    d = delivery
+    if isinstance(error, tuple):
+        told, text = stand_in(error[1], error[0]), ": ".join(filter(None, error))
+    else:
+        told, text = said(error), f"{type(error).__name__}: {error}"
+    return HandlerFailure(
+        aggregate=d.aggregate, version=d.version, seq=d.seq, type=d.type, error=told, text=text
+    )

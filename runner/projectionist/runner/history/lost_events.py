@@ -86,11 +86,12 @@ def _aggregates(consumer: Consumer, keys: Sequence[Any]) -> tuple[list[str] | No
     subjects = consumer.definition.subjects
     if not keys or not is_own(consumer):
         return None, subjects.filter
-    kind = consumer.control.own_type
-    if kind is None:
+    kind, table = consumer.control.own_type, consumer.definition.table
+    if kind is None or table is None or table.key is None:
         return [], subjects.filter
-    chosen = subjects.subject_for(kind, str(keys[0])) if len(keys) == 1 else None
-    return [f"{kind}/{key}" for key in keys], chosen or subjects.filter
+    ids = list(dict.fromkeys(str(table.key.group(key)) for key in keys))
+    chosen = subjects.subject_for(kind, ids[0]) if len(ids) == 1 else None
+    return [f"{kind}/{one}" for one in ids], chosen or subjects.filter
 
 
 def is_own(consumer: Consumer) -> bool:

@@ -12,7 +12,6 @@ from projectionist.runner.batch.version_ranges import VersionRanges
 
 if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.projections.tables.columns import Column
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.history.applied_filter import AggregateProgress
 
@@ -33,15 +32,18 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class UnknownRows:
-    """Filled with what is lost, then asked row by row. Remembers one event a row, or one for all of them."""
+    """Filled with what is lost, then asked row by row. Remembers the lowest version a row, or one event for all of
+    them."""
 
     def __init__(self, definition: Definition) -> None:
         self._handlers = definition.handlers
+        self._definition = definition
         assert definition.table is not None, "only a Projection has rows that are told one by one"
         assert definition.table.key is not None, "and they have a key"
-        self._key: Column = definition.table.key
+        self._group = definition.table.key.group
         self._own = all(handler.own for handler in self._handlers.values())
         self._rows: dict[Any, Lost] = {}
+        """By the aggregate's id, as the first column of keys has it."""
         self.everywhere: Lost | None = None
         """An event that may have touched any row."""
 
@@ -50,21 +52,32 @@ class UnknownRows:
         if lost.type is not None and lost.type not in self._handlers:
             return
         own = self._own if lost.type is None else self._handlers[lost.type].own
-        try:
-            if own and lost.aggregate is not None:
-                self._rows.setdefault(self.key_of(lost.aggregate), lost)
-                return
-        except (BadValue, msgspec.ValidationError, ValueError):
-            pass  # no row has such a key now; under older code one may have had
+        if (
+            own
+            and lost.aggregate is not None
+            and (group := own_group(self._definition, lost.aggregate)) is not None
+        ):
+            known = self._rows.get(group)
+            if known is None or (lost.version or 0) < (known.version or 0):
+                self._rows[group] = lost
+            return
+        # Where no row has such a key now, under older code one may have had.
         self.everywhere = self.everywhere or lost
 
     def at(self, key: Any) -> Lost | None:
         """Return what is lost of the events that may have touched this row; None if nothing is."""
-        return self.everywhere or self._rows.get(key)
+        return self.everywhere or self._rows.get(self._group(key))
 
-    def key_of(self, aggregate: str) -> Any:
-        """Return the key of the row that is the aggregate's own."""
-        return self._key.canonical(msgspec.convert(aggregate.partition("/")[2], self._key.kind, strict=False))
+
+def own_group(definition: Definition, aggregate: str) -> Any:
+    """Return what the rows of the aggregate's own have as the first column of their keys; None where its id is none."""
+    assert definition.table is not None, "only a Projection has rows that are told one by one"
+    assert definition.table.key is not None, "and they have a key"
+    column = definition.table.key.first
+    try:
+        return column.canonical(msgspec.convert(aggregate.partition("/")[2], column.kind, strict=False))
+    except (BadValue, msgspec.ValidationError, ValueError):
+        return None
 
 
 class MetVersions:

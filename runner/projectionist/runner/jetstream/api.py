@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.nats import api_subjects
+from projectionist.core.nats.denials import SubjectDenied
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.nats.subject_relations import ALL, covers
 
@@ -32,6 +36,14 @@ class StreamMissing(BrokerError):
 
 class ConsumerMissing(BrokerError):
     """There is no such durable on the stream."""
+
+
+class RequestDenied(BrokerError):
+    """These credentials may not ask, or not be answered. Grant the subject that is named."""
+
+
+class JetStreamMissing(BrokerError):
+    """Nobody answers for JetStream: it is off at this server, or for this account."""
 
 
 class Transform(msgspec.Struct, frozen=True):
@@ -68,6 +80,8 @@ class StreamConfig(msgspec.Struct, frozen=True):
     """The one stream that this one copies, under the same sequences; it takes nothing else."""
     sources: list[Origin] | None = None
     subject_transform: Transform | None = None
+    deny_delete: bool = False
+    deny_purge: bool = False
     republish: Transform | None = None
     """Where messages are published on once they are stored, which changes nothing in the stream."""
 
@@ -199,41 +213,39 @@ _MISSING = {
 
 async def stream(client: Client, name: str) -> StreamInfo:
     """Return the stream of this name."""
-    return await ask(client, f"STREAM.INFO.{name}", b"", StreamInfo)
+    return await ask(client, api_subjects.stream_info(name), b"", StreamInfo)
 
 
 async def put_stream(client: Client, config: dict[str, Any], *, new: bool) -> StreamInfo:
     """Make a stream, or set its configuration, which is given whole."""
-    action = "CREATE" if new else "UPDATE"
-    return await ask(client, f"STREAM.{action}.{config['name']}", msgspec.json.encode(config), StreamInfo)
+    subject = (api_subjects.stream_create if new else api_subjects.stream_update)(config["name"])
+    return await ask(client, subject, msgspec.json.encode(config), StreamInfo)
 
 
 async def change_stream(client: Client, name: str, changes: dict[str, Any]) -> StreamInfo:
     """Change these settings of a stream. All others stay as they are."""
-    known = await ask(client, f"STREAM.INFO.{name}", b"", _Whole)
+    known = await ask(client, api_subjects.stream_info(name), b"", _Whole)
     return await put_stream(client, known.config | changes, new=False)
 
 
 async def takers(client: Client, subject: str) -> list[str]:
     """Return the names of streams that take a subject, which may hold wildcards; at most those of one answer."""
-    found = await ask(client, "STREAM.NAMES", msgspec.json.encode({"subject": subject}), _Names)
+    found = await ask(client, api_subjects.stream_names(), msgspec.json.encode({"subject": subject}), _Names)
     return sorted(found.streams or ())
 
 
 async def consumer(client: Client, stream_name: str, name: str) -> DurableInfo:
     """Return the durable `name` of a stream."""
-    return await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", DurableInfo)
+    return await ask(client, api_subjects.consumer_info(stream_name, name), b"", DurableInfo)
 
 
 async def put_consumer(
     client: Client, stream_name: str, config: dict[str, Any], *, action: str
 ) -> DurableInfo:
     """Return `create` or `update` a consumer, under its `name`. The filter `>` is none: even that one costs."""
-    subject = f"CONSUMER.CREATE.{stream_name}.{config['name']}"
     if config["filter_subject"] == ALL:
         config = {key: value for key, value in config.items() if key != "filter_subject"}
-    else:
-        subject += f".{config['filter_subject']}"
+    subject = api_subjects.consumer_create(stream_name, config["name"], config.get("filter_subject", ""))
     body = msgspec.json.encode({"stream_name": stream_name, "config": config, "action": action})
     return await ask(client, subject, body, DurableInfo)
 
@@ -242,7 +254,7 @@ async def change_consumer(
     client: Client, stream_name: str, name: str, changes: dict[str, Any]
 ) -> DurableInfo:
     """Change these settings of a consumer. All others stay as they are: not every one of them may be changed."""
-    known = await ask(client, f"CONSUMER.INFO.{stream_name}.{name}", b"", _Whole)
+    known = await ask(client, api_subjects.consumer_info(stream_name, name), b"", _Whole)
     if "filter_subject" in changes:
         known.config.pop("filter_subjects", None)
     config = {"filter_subject": ALL, "name": name} | known.config | changes
@@ -251,7 +263,7 @@ async def change_consumer(
 
 async def drop_consumer(client: Client, stream_name: str, name: str) -> None:
     """Delete a consumer."""
-    await ask(client, f"CONSUMER.DELETE.{stream_name}.{name}", b"", _Head)
+    await ask(client, api_subjects.consumer_delete(stream_name, name), b"", _Head)
 
 
 async def message(
@@ -264,22 +276,36 @@ async def message(
     """
     wanted = {"seq": seq} if subject is None else {"seq": seq, "next_by_subj": subject}
     try:
-        found = await ask(
-            client, f"STREAM.MSG.GET.{stream_name}", msgspec.json.encode(wanted), _Found, LOOK_S
-        )
+        place = api_subjects.message_get(stream_name)
+        found = await ask(client, place, msgspec.json.encode(wanted), _Found, LOOK_S)
     except MessageMissing:
         return None
     return found.message
 
 
-async def ask(client: Client, request: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
-    """Return the broker's answer to one request of the JetStream API."""
+async def delete_message(client: Client, stream_name: str, seq: int) -> None:
+    """Delete the message at `seq`, and have the broker write over it. One that is gone already is gone."""
+    wanted = msgspec.json.encode({"seq": seq, "no_erase": False})
+    with contextlib.suppress(MessageMissing):
+        await ask(client, api_subjects.message_delete(stream_name), wanted, _Head)
+
+
+async def ask(client: Client, subject: str, body: bytes, answer: type[Answer], seconds: float = 5) -> Answer:
+    """Return the broker's answer to one request of the JetStream API, whose `subject` is one of `api_subjects`."""
+    request = subject.removeprefix(f"{api_subjects.API}.")
     try:
-        data = (await client.request(f"$JS.API.{request}", body, timeout=seconds)).data
+        data = (await client.request(subject, body, timeout=seconds)).data
+    except SubjectDenied as error:
+        raise RequestDenied(error.message, remedy=error.remedy) from error
+    except NoRespondersError as error:
+        raise JetStreamMissing(
+            f"Nobody answers {request}: JetStream is off at this server, or for this account",
+            remedy="Turn it on: `jetstream` in the server's configuration, and in the account's limits",
+        ) from error
     except (NatsError, TimeoutError, OSError) as error:
         raise BrokerError(
             f"The broker did not answer {request}: {str(error) or type(error).__name__}",
-            remedy="Check that JetStream is on and that these credentials may publish to $JS.API.>",
+            remedy="It may be electing a leader: try again, and look at it with `nats server report jetstream`",
         ) from error
     try:
         refusal = msgspec.json.decode(data, type=_Head).error

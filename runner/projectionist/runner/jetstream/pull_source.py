@@ -11,11 +11,20 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from projectionist.core import clock
+from projectionist.core.nats import api_subjects
+from projectionist.core.nats.careful_client import denials_of
+from projectionist.core.nats.denials import beside
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
 from projectionist.runner.jetstream import api, durable
 from projectionist.runner.jetstream.ack_subject import num_pending
-from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamInfo, StreamMissing
+from projectionist.runner.jetstream.api import (
+    BrokerError,
+    ConsumerMissing,
+    RequestDenied,
+    StreamInfo,
+    StreamMissing,
+)
 from projectionist.runner.jetstream.durable import DurableSpec
 from projectionist.runner.jetstream.durable_owner import DurableNotOurs
 from projectionist.runner.jetstream.pull_buffer import Pulls
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client
 
+    from projectionist.core.nats.denials import Denial, SubjectDenied
     from projectionist.projections.compiled.subject_pattern import Subjects
     from projectionist.runner.jetstream.durable_owner import DurableMark
 
@@ -35,6 +45,7 @@ Judge = Callable[[], Awaitable[bool]]
 
 ACK_SHARE = 0.8
 """The share of the ack wait after which an ack is not sent any more."""
+FLUSH_S = 2
 
 
 class SourceLost(BrokerError):
@@ -115,9 +126,10 @@ class JetStreamSource:
             durable_mark=durable_mark,
         )
         self._inbox = client.new_inbox()
+        self._next = api_subjects.consumer_next(stream, durable)
         self._pulls = Pulls(
             self._raw,
-            f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
+            self._next,
             self._inbox,
             at_once=2 * batch,
             heartbeat_s=heartbeat_s,
@@ -127,6 +139,8 @@ class JetStreamSource:
         self._identity: tuple[datetime, datetime] | None = None
         self._drift: list[str] = []
         self._paused = False
+        self._denied: SubjectDenied | None = None
+        self._end_hearing: Callable[[], None] | None = None
 
     @property
     def durable(self) -> str:
@@ -142,8 +156,15 @@ class JetStreamSource:
             stream, found = await durable.prepare(self._client, self._wanted)
         self._identity = stream.created, found.created
         self._connection, self._opened = connection, clock.now()
+        acks = api_subjects.acks(self._wanted.stream, self._wanted.name)
+        self._end_hearing = denials_of(self._client).listen(
+            (self._next, *acks, beside(self._inbox)), self._hear_denial
+        )
         self._stop_listening = await self._raw.listen(f"{self._inbox}.*", self._pulls)
         self._pulls.start(self._client.max_payload)
+        with contextlib.suppress(NatsError, TimeoutError, OSError):  # it is looked after like any connection
+            await self._raw.flush(FLUSH_S)
+        self._refuse_denied()
         announce("source.open")
         return stream
 
@@ -241,10 +262,22 @@ class JetStreamSource:
             with contextlib.suppress(
                 NatsError, TimeoutError, OSError
             ):  # then it comes again after its ack wait
-                await self._raw.flush(2)
+                await self._raw.flush(FLUSH_S)
+
+    def _hear_denial(self, denial: Denial, pattern: str) -> None:
+        self._denied = denial.error(pattern)
+        self._pulls.suspect(self._denied.message)
+
+    def _refuse_denied(self) -> None:
+        """Raise if the broker does not let us order messages, be sent any, or ack them: they would come for ever."""
+        if self._denied is not None:
+            raise RequestDenied(self._denied.message, remedy=self._denied.remedy)
 
     async def _stop(self) -> list[Arrival]:
         self._pulls.stop()
+        if self._end_hearing is not None:
+            self._end_hearing()
+            self._end_hearing, self._denied = None, None
         if self._stop_listening is not None:
             stop, self._stop_listening = self._stop_listening, None
             await stop()
@@ -256,6 +289,7 @@ class JetStreamSource:
         False while that is not known: what has come since is not handed out.
         """
         client, pulls = self._client, self._pulls
+        self._refuse_denied()
         if client.is_closed:
             raise BrokerError(
                 f"The connection to the broker is closed: {client.last_error or 'by ourselves'}"

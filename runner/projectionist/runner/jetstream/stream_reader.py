@@ -12,16 +12,21 @@ import anyio
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.nats import api_subjects
+from projectionist.core.nats.careful_client import denials_of
+from projectionist.core.nats.denials import beside
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
 from projectionist.runner.jetstream import ack_subject, api
 from projectionist.runner.jetstream.ack_subject import num_pending
-from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, StreamMissing
+from projectionist.runner.jetstream.api import BrokerError, ConsumerMissing, RequestDenied, StreamMissing
 from projectionist.runner.jetstream.pull_buffer import Pulls
 from projectionist.runner.jetstream.raw_connection import raw_connection
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+
+    from projectionist.core.nats.denials import Denial, SubjectDenied
 
 log = logging.getLogger("projectionist.runner")
 
@@ -56,7 +61,8 @@ async def scan(
     """Yield the messages from sequence `first` to `last` that the filter lets through, in order, each once.
 
     The broker numbers what it sends; a hole in its numbers, a lost connection or a lost reader means reading on
-    behind the last good one. Raises StreamMissing if the stream is gone; anything else is waited out.
+    behind the last good one. Raises StreamMissing if the stream is gone, RequestDenied where it may not be read;
+    anything else is waited out.
     """
     if first > last:
         return
@@ -107,7 +113,7 @@ async def follow(
                 if block:
                     first = sequence(block[-1]) + 1
                 yield block
-        except StreamMissing:
+        except (StreamMissing, RequestDenied):
             raise
         except BrokerError as error:
             if str(error) != logged:
@@ -151,14 +157,30 @@ _WORTH_A_SCAN, _NEIGHBOURS, _AT_A_TIME = 64, 16, 64
 
 
 async def _get(client: Client, stream: str, seqs: list[int], found: dict[int, Arrival]) -> None:
-    async def one(seq: int) -> None:
-        message = await api.message(client, stream, seq)
-        if message is not None:
-            found[seq] = as_arrival(message, stream)
+    """Ask for each message, again where the broker does not answer, as `scan` does."""
+    missed: dict[int, BrokerError] = {}
 
-    async with anyio.create_task_group() as tasks:
-        for seq in seqs:
-            tasks.start_soon(one, seq)
+    async def one(seq: int) -> None:
+        try:
+            message = await api.message(client, stream, seq)
+        except StreamMissing:
+            raise
+        except BrokerError as error:
+            missed[seq] = error
+        else:
+            if message is not None:
+                found[seq] = as_arrival(message, stream)
+
+    while seqs:
+        async with anyio.create_task_group() as tasks:
+            for seq in seqs:
+                tasks.start_soon(one, seq)
+        if missed:
+            log.warning("reading stream %s: %s", stream, next(iter(missed.values())))
+            announce("scan.unanswered")
+            await anyio.sleep(USUAL.retry_s)
+        seqs = list(missed)
+        missed.clear()
 
 
 def _runs(seqs: list[int]) -> list[list[int]]:
@@ -202,8 +224,10 @@ class _Reader:
         inbox = client.new_inbox()
         self._inbox = inbox
         self._raw = raw_connection(client)
-        next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{self._name}"
-        self._pulls = Pulls(self._raw, next_subject, inbox, at_once=AT_ONCE, heartbeat_s=heartbeat_s)
+        self._next = api_subjects.consumer_next(stream, self._name)
+        self._pulls = Pulls(self._raw, self._next, inbox, at_once=AT_ONCE, heartbeat_s=heartbeat_s)
+        self._denied: SubjectDenied | None = None
+        self._end_hearing: Callable[[], None] | None = None
         self._stop: Callable[[], Awaitable[None]] | None = None
         self._connection = -1
         self._number = 0
@@ -215,13 +239,21 @@ class _Reader:
         self._connection = self._client.stats["reconnects"]
         created = await api.put_consumer(self._client, self._stream, self._config, action="create")
         self.exhausted = created.num_pending == 0
+        about = (self._next, beside(self._inbox))
+        self._end_hearing = denials_of(self._client).listen(about, self._hear_denial)
         self._stop = await self._raw.listen(f"{self._inbox}.*", self._pulls)
         self._pulls.start(self._client.max_payload)
+
+    def _hear_denial(self, denial: Denial, pattern: str) -> None:
+        self._denied = denial.error(pattern)
+        self._pulls.suspect(self._denied.message)
 
     async def blocks(self) -> AsyncIterator[list[Arrival]]:
         """Yield what arrives, as long as nothing is missing in between; an empty block where nothing more is there."""
         quiet = clock.now()
         while True:
+            if self._denied is not None:
+                raise RequestDenied(self._denied.message, remedy=self._denied.remedy)
             if self._client.stats["reconnects"] != self._connection or self._pulls.doubt:
                 return
             if not self._pulls.arrivals:
@@ -263,6 +295,8 @@ class _Reader:
     async def close(self) -> None:
         """Stop, and have the broker forget the consumer."""
         self._pulls.stop()
+        if self._end_hearing is not None:
+            self._end_hearing()
         if self._stop is not None:
             await self._stop()
         if self._client.is_connected:

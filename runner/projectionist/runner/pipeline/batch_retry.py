@@ -9,11 +9,16 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+import asyncpg
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.digest import stand_in
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import ErrorClass, classify, is_severed, is_transient
+from projectionist.core.postgres.error_text import said
+from projectionist.core.postgres.rights import Duty, refusal
+from projectionist.core.printable_text import join_first
 from projectionist.core.retry_policy import RetryPolicy, wait
 from projectionist.core.states import InboxState
 from projectionist.core.telemetry import instruments, metrics, names
@@ -78,6 +83,14 @@ class BatchSettler:
                 tries += 1
                 await self.outage(error, tries)
 
+    async def refuse_without_rights(self, error: asyncpg.InsufficientPrivilegeError) -> None:
+        """Raise RightMissing where this role lacks a right of a runner: that is about no event."""
+        schema = self.session.schema
+        told = await self.surely(lambda store: refusal(store.connection, schema, error, Duty.RUNNER))
+        if told is not None:
+            announce("batch.forbidden")
+            raise told from error
+
     def count(self, why: str) -> None:
         """Count one more try of a batch."""
         name = self.context.consumer.definition.name
@@ -128,6 +141,8 @@ class Settling:
             self._tries += 1
             await self._settler.outage(error, self._tries)
         else:
+            if isinstance(error, asyncpg.InsufficientPrivilegeError):
+                await self._settler.refuse_without_rights(error)
             await self._missed(self._lanes[0][0], attempt, error)
 
     def _done(self, part: BatchPart, applied: BatchResult) -> None:
@@ -238,9 +253,9 @@ class Settling:
             log.warning(
                 "%s: %s does not get through and is failed%s: %s",
                 self._consumer.definition.name,
-                ", ".join(part.keys),
+                join_first([stand_in(key, key.partition("/")[0]) for key in sorted(part.keys)]),
                 ", since others do" if miss.others else ", to see whether others do",
-                error,
+                said(error),
             )
         announce("batch.blamed")
         part.on(Way.FAIL, msgspec.structs.replace(part.batch, refusal=Refusal(kind, str(error))))
@@ -255,7 +270,7 @@ class Settling:
         log.error(
             "%s: an event can neither be applied nor put aside, and comes again: %s",
             self._consumer.definition.name,
-            error,
+            said(error),
         )
         announce("batch.left")
         batch, code = part.batch, self._consumer.code

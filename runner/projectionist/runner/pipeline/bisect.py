@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.content_hash import data_hash
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.printable_text import TEXT_BYTES, is_printable, storable
 from projectionist.runner.batch.failure_evidence import Way
 from projectionist.runner.batch.retry_policy import MOST_TEXT
 from projectionist.runner.batch.types import Batch
-from projectionist.runner.decoding.content_hash import data_hash
 from projectionist.runner.decoding.delivery import Reason, Unreadable
 
 if TYPE_CHECKING:

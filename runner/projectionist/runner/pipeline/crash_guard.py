@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.runner")
 
 MOST_MARKS = 3
+SLOW_S = 30.0
+"""So long after its last heartbeat a process on a crowded machine may still have parked what ended it."""
 SUSPECT_FROM = 3
 """A message delivered so often was twice held by somebody who did not come to an end with it."""
 
@@ -168,7 +170,7 @@ def any_crashed(
             or row["silent_s"] > silence_s
             or (near and (row["pid"] == os.getpid() or not alive(row["pid"])))
         ):
-            by = row["beat"] + timedelta(seconds=silence_s)
+            by = row["beat"] + timedelta(seconds=max(silence_s, min(row["silent_s"], SLOW_S)))
             last = by if last is None else max(last, by)
     return last
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 from anyio.lowlevel import checkpoint
 
-from projectionist.core import clock
+from projectionist.core import clock, json_limits
 from projectionist.core.telemetry import liveness
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
@@ -82,6 +82,9 @@ class Pipeline:
         self._reads = reads
         self._patience_s = consumer.policy.ack_wait_s * context.times.progress_share
         self._handoff = handoff
+        self._several = anyio.Event()
+        """Batches may be open beside the first guard's."""
+        self._several.set()
         self._open: list[Sequence[Arrival]] = []
         """What was taken and is not settled."""
         self._stopping = False
@@ -110,9 +113,15 @@ class Pipeline:
         for arrivals in self._open:
             self._source.give_back(arrivals)
 
-    def limit(self, limits: Limits) -> None:
-        """Take batches of this size from now on."""
+    def begin_with(self, limits: Limits) -> None:
+        """Take batches of this size, one at a time, until `limit` is called. To be said before `run`."""
         self._limits = limits
+        self._several = anyio.Event()
+
+    def limit(self, limits: Limits) -> None:
+        """Take batches of this size from now on, as many at a time as there are guards."""
+        self._limits = limits
+        self._several.set()
 
     def stop(self) -> None:
         """Take nothing new; `run` returns when what has begun is settled."""
@@ -134,6 +143,7 @@ class Pipeline:
                 await self._handoff.put(DecodedArrivals(arrivals, await self._decoded(arrivals)))
         finally:
             self._handoff.close()
+            self._several.set()
 
     async def _keep(self) -> None:
         """Keep the broker from sending again what this process holds and works on; ask for nothing more meanwhile."""
@@ -154,7 +164,11 @@ class Pipeline:
         foreign: list[int] = []
         for start in range(0, len(arrivals), SLICE):
             part = arrivals[start : start + SLICE]
-            for arrival, one in zip(part, map(self._decoder.read, part), strict=True):
+            large = max(len(arrival.data) for arrival in part) > json_limits.LARGE
+            for arrival in part:
+                if large and len(arrival.data) > json_limits.LARGE:
+                    await self._decoder.examine(arrival.data)
+                one = self._decoder.read(arrival)
                 if isinstance(one, Delivery):
                     deliveries.append(one)
                 elif one is not None:
@@ -166,6 +180,8 @@ class Pipeline:
 
     async def _work(self, guard: CrashGuard) -> None:
         sweeps = guard is self._guards[0]
+        if not (sweeps or self._several.is_set()):
+            await self._several.wait()
         while not self._handoff.over:
             if sweeps:
                 liveness.beat("settle", self._name, within_s=LATE_S, vital=False)
@@ -206,6 +222,7 @@ class Pipeline:
     def _plan_due(self, applied: BatchResult) -> None:
         if applied.delay is not None:
             heappush(self._planned, time.monotonic() + applied.delay)
+            self._handoff.rouse()  # whoever sweeps may wait for longer, and another guard have made this due
 
     def _due_at(self) -> float:
         return min(self._sweep_at, self._planned[0]) if self._planned else self._sweep_at

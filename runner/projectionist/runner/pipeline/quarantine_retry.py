@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from projectionist.core import clock
+from projectionist.core.content_hash import data_hash
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.position_lock import lock_positions
 from projectionist.runner.batch.types import Batch
 from projectionist.runner.batch.writes import StillQuarantined
-from projectionist.runner.decoding.content_hash import data_hash
 from projectionist.runner.decoding.delivery import Delivery, Reason
 from projectionist.runner.jetstream.api import BrokerError
 from projectionist.runner.pipeline.read_guard import under_mark
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("projectionist.runner")
 
 MOST = 100
-GONE = "the stream no longer holds all of its bytes: only their beginning was kept"
+GONE = "the stream no longer holds all of its bytes, of which not all were kept"
 
 
 class Quarantine:
@@ -54,14 +54,14 @@ class Quarantine:
             return [], False
         out: dict[int, list[Delivery]] = {}
         kept: dict[int, list[StillQuarantined]] = {}
-        for row, data in await self._whole(rows):
+        for row, head, data in await self._whole(rows):
             if self._is_suspect(row) and data is not None:
                 place = row["incarnation"], row["seq"]
                 arrival = Arrival(
-                    subject=row["subject"], reply=b"", head=row["headers"], data=data, received=clock.now()
+                    subject=row["subject"], reply=b"", head=head, data=data, received=clock.now()
                 )
                 await under_mark(store, self._consumer, place, partial(self._reread, place), arrival)
-            one = self._read(row, data)
+            one = self._read(row, head, data)
             if isinstance(one, Delivery):
                 out.setdefault(row["incarnation"], []).append(one)
             else:
@@ -78,8 +78,8 @@ class Quarantine:
         until = self._suspicion.until
         return row["reason"] == Reason.FAULT or (until is not None and row["due"] <= until)
 
-    async def _whole(self, rows: Iterable[Record]) -> list[tuple[Record, bytes | None]]:
-        """Return the data of each, from the stream where only its beginning was kept; None if that is gone.
+    async def _whole(self, rows: Iterable[Record]) -> list[tuple[Record, bytes | None, bytes | None]]:
+        """Return headers and data of each, from the stream where not all was kept; no data if that is gone.
 
         What the broker cannot be asked about is left out, and looked at with the next sweep.
         """
@@ -89,23 +89,26 @@ class Quarantine:
         except BrokerError:
             found = {}
         whole = [
-            (row, row["data"] if row["is_whole"] else None) for row in rows if not self._is_in_stream(row)
+            (row, row["headers"], row["data"] if row["is_whole"] else None)
+            for row in rows
+            if not self._is_in_stream(row)
         ]
         for row in rows:
             if self._is_in_stream(row) and row["seq"] in found:
                 message = found[row["seq"]]
-                whole.append((row, message.data if message is not None and is_of(row, message) else None))
+                known = message if message is not None and is_of(row, message) else None
+                kept = row["headers"] is not None or row["data"] is not None
+                head = row["headers"] if kept or known is None else known.hdrs
+                whole.append((row, head, None if known is None else known.data))
         return whole
 
     def _is_in_stream(self, row: Record) -> bool:
         return not row["is_whole"] and bool(row["incarnation"] == self._consumer.incarnation)
 
-    def _read(self, row: Record, data: bytes | None) -> Delivery | StillQuarantined:
+    def _read(self, row: Record, head: bytes | None, data: bytes | None) -> Delivery | StillQuarantined:
         if data is None:
             return StillQuarantined(seq=row["seq"], due=row["due"], reason=row["reason"], detail=GONE)
-        arrival = Arrival(
-            subject=row["subject"], reply=b"", head=row["headers"], data=data, received=clock.now()
-        )
+        arrival = Arrival(subject=row["subject"], reply=b"", head=head, data=data, received=clock.now())
         one = self._reread((row["incarnation"], row["seq"]), arrival)
         if not isinstance(one, Delivery):
             return StillQuarantined(
@@ -137,7 +140,7 @@ class Quarantine:
             self._consumer.definition.name,
             len(stay),
             stay[0].seq,
-            stay[0].detail,
+            stay[0].reason,
         )
 
 

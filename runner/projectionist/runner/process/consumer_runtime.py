@@ -106,7 +106,7 @@ class ConsumerRuntime:
         await self._breaker.enter()
         if self._breaker.probing:
             few = min(self._limits.max_rows, PROBED)
-            self._pipeline.limit(msgspec.structs.replace(self._limits, max_rows=few))
+            self._pipeline.begin_with(msgspec.structs.replace(self._limits, max_rows=few))
         clean = True
         try:
             async with anyio.create_task_group() as tasks:

@@ -111,7 +111,7 @@ class ConsumerWorker:
                 with unwrap_single_exception():
                     await self._serve()
             except Exception as error:  # noqa: BLE001  each has its answer below, and the rest is raised again
-                await self._wait_out(end_reason(error))
+                await self._wait_out(await self._access.explained(end_reason(error)))
 
     async def _wait_out(self, error: Exception) -> None:
         """Return when it is worth while to begin again after this error; raises it where that is never."""
@@ -124,9 +124,12 @@ class ConsumerWorker:
                 await self.pause()
             case StreamMissing():
                 self._early = True
-                self.waits = error
+                self.waits = StreamMissing(
+                    f"stream {self.definition.stream} does not exist yet",
+                    remedy="`projectionist migrate --streams` makes what the app declares",
+                )
                 where = f"waiting for stream {self.definition.stream}, which does not exist yet"
-                await self._wait(f"{where}. `projectionist migrate --streams` makes what the app declares")
+                await self._wait(f"{where}. {self.waits.remedy}")
             case Paused() | Tripped():
                 await self._wait(str(error))
             case BrokerError() | Halted() | BarrierTimeout() | DatabaseCopied() | DurableNotOurs():
@@ -210,6 +213,10 @@ class ConsumerWorker:
     async def _build(self) -> None:
         """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
         name, self.begun, self.waits = self.definition.name, True, None
+        if (waits := await self._access.refused_to_build(self.definition)) is not None:
+            self.waits = waits
+            await self._wait(str(waits))
+            return
         builder = Rebuild(
             self.definition, self._settings, self._client, Logged(name), Options(raised_only=True)
         )

@@ -11,6 +11,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.postgres.database_identity import DatabaseCopied, owner
 from projectionist.core.postgres.leases import Leases
+from projectionist.core.postgres.rights import Duty, OwnerNeeded, ownership, refusal
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import IncidentKind
 from projectionist.core.testpoints import announce
@@ -22,7 +23,7 @@ from projectionist.runner.database.chores import FailureBook
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.jetstream.durable_owner import DurableMark
 from projectionist.runner.pipeline.crash_guard import any_crashed, is_alive
-from projectionist.runner.read_models.generations import sweep
+from projectionist.runner.read_models.generations import expired, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +66,8 @@ class DatabaseAccess(SharedPool):
         self._sql = Statements("projectionist.runner", schema)
         self._allow_older_code = allow_older_code
         self._joined: set[str] = set()
+        self.waits_for_owner: dict[str, OwnerNeeded] = {}
+        """By consumer: kept generations whose time is over, which this role cannot drop."""
         self._theirs = clock.Other()
         self.setbacks = 0
         """How often PostgreSQL's clock has gone back."""
@@ -140,9 +143,49 @@ class DatabaseAccess(SharedPool):
     async def drop_expired_generations(self, consumer: Consumer) -> None:
         """Drop generations that were kept long enough; one process at a time does so."""
         async with self.lend() as connection:
+            if await self._leaves_to_owner(connection, consumer):
+                return
             leases, name = Leases(self.schema, str(INSTANCE)), f"sweep:{consumer.number}"
             if await leases.acquire(connection, name, SWEPT_S) is not None:
                 await sweep(Queries(connection, self.schema), consumer.number)
+
+    async def _leaves_to_owner(self, connection: Connection, consumer: Consumer) -> bool:
+        """Return whether this role may not drop tables; what is over then stands on the board until it is dropped."""
+        name, found = consumer.definition.name, await ownership(connection, self.schema)
+        over = [] if found.owns else await expired(Queries(connection, self.schema), consumer.number)
+        if not over:
+            self.waits_for_owner.pop(name, None)
+        elif name not in self.waits_for_owner:
+            self.waits_for_owner[name] = told = OwnerNeeded(
+                f"generations that were kept long enough ({', '.join(map(str, over))}) wait for their owner, "
+                f"{found.owner!r}: role {found.role!r} may not drop them",
+                remedy=f"Run `projectionist purge APP` as {found.owner}",
+            )
+            log.warning("%s: %s", name, told)
+            announce("sweep.left")
+        return not found.owns
+
+    async def refused_to_build(self, definition: Definition) -> OwnerNeeded | None:
+        """Return why this process cannot build the generation of a raised revision; None where it can."""
+        async with self.lend() as connection:
+            found = await ownership(connection, self.schema)
+        if found.owns:
+            return None
+        return OwnerNeeded(
+            f"revision {definition.revision} waits to be built by {found.owner!r}, who owns the tables: "
+            f"role {found.role!r} may not make one",
+            remedy=f"Run `projectionist rebuild APP {definition.name}` with this code as {found.owner}",
+        )
+
+    async def explained(self, error: Exception) -> Exception:
+        """Return what an error means: of a refusal by PostgreSQL which right is missing, and who gives it."""
+        if not isinstance(error, asyncpg.InsufficientPrivilegeError):
+            return error
+        try:
+            async with self.lend() as connection:
+                return await refusal(connection, self.schema, error, Duty.RUNNER) or error
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            return error
 
     async def beat(self, runner: int, *facts: object) -> None:
         """Write a heartbeat; while PostgreSQL takes no writes this is a try like any other."""

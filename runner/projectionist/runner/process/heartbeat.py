@@ -31,6 +31,7 @@ ASKING_S = 1.0
 """How long a beat waits for the broker's word, which it can do without."""
 STOPPING_S = 1.0
 SWEEP_S = 300.0
+SWEEPING = "dropping kept generations"
 LOOKED_BACK = 12
 """So many heartbeats after PostgreSQL's clock went back, and after a start, times that it left ahead are looked for: a
 process that is frozen holds on to some until it is ended."""
@@ -75,7 +76,7 @@ class Heartbeat:
         self._backs = chore("what waits by a clock that went back", self._look_back)
         self._looks = chore("looking for processes that ended", self._detect_crashed_peers)
         self._rearms = chore("trying again what other code failed on", self._rearm.step)
-        self._sweeps = chore("dropping kept generations", self._sweep)
+        self._sweeps = chore(SWEEPING, self._sweep)
         self._records = chore("recording the ack floor", guard.record, verdicts=(ProjectionistError,))
         self._beats = chore("heartbeat", partial(self._beat, "running"), BEATEN)
         self._ends = chore("last heartbeat", partial(self._beat, "stopped"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.postgres.connections import connect
+from projectionist.core.postgres.rights import grant_recorded
 from projectionist.migrations import Migration, migrate, optional_indexes, plan
 from projectionist.runner.read_models.change_plan import Change
 from projectionist.runner.read_models.migrate import ReadModels
@@ -45,6 +46,8 @@ async def migrate_app(found: Settings, consumers: Sequence[Definition], *, apply
         changes = await models.plan(consumers)
         if apply:
             await models.apply(consumers, changes)
+            async with connection.transaction():
+                await grant_recorded(connection, schema)
         indexes = await optional_indexes.pending(
             connection, schema, correlation=found.postgres.correlation_index
         )

@@ -18,6 +18,7 @@ from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import instruments, liveness, metrics
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import tag
+from projectionist.runner.telemetry.audit_log import AuditLog
 from projectionist.runner.telemetry.state_metrics import StateMetrics
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class _Watch:
         self, observer: StateMetrics, settings: Settings, prepared: Callable[[Connection], Awaitable[None]]
     ) -> None:
         self._observer, self._settings, self._prepared = observer, settings, prepared
+        self._acts = AuditLog(settings.postgres.schema) if settings.telemetry.audit_log else None
         self._connection: Connection | None = None
         self._client: Client | None = None
         self._answers: bool | None = None
@@ -115,6 +117,8 @@ class _Watch:
                     )
                     await self._prepared(self._connection)
                 await self._observer.look(self._connection, self._client)
+                if self._acts is not None:
+                    await self._acts.step(self._connection)
         except Exception as error:
             self._give_up()
             if not is_transient(error):

@@ -12,11 +12,12 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.error_text import said
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import storable
 from projectionist.core.testpoints import announce
 from projectionist.runner.consumers.registry import INSTANCE
-from projectionist.runner.database.chores import Chore, said
+from projectionist.runner.database.chores import Chore
 
 if TYPE_CHECKING:
     from projectionist.runner.database.chores import FailureBook

@@ -23,7 +23,8 @@ from projectionist.outbox.relay.notify import Notifier
 from projectionist.runner.database.chores import kept
 from projectionist.runner.process.consumer_worker import ConsumerWorker
 from projectionist.runner.process.database_access import DatabaseAccess
-from projectionist.runner.process.problem_board import ProblemBoard, failing
+from projectionist.runner.process.heartbeat import SWEEPING
+from projectionist.runner.process.problem_board import ProblemBoard, failing, problem_of
 from projectionist.runner.process.supervisor import Supervised, supervise
 from projectionist.runner.process.watchdog import watch
 from projectionist.runner.retention.background_purge import BackgroundPurger
@@ -127,7 +128,8 @@ def _reachable(client: Client, access: DatabaseAccess) -> metrics.Shown:
 
 def _setbacks(access: DatabaseAccess, crew: Sequence[Supervised]) -> list[ProcessProblem]:
     """Return what this process cannot do, for whoever asks the database."""
-    return [*(one.setback for one in crew if one.setback is not None), *failing(access.book)]
+    owners = [problem_of(name, "failing", error, SWEEPING) for name, error in access.waits_for_owner.items()]
+    return [*(one.setback for one in crew if one.setback is not None), *failing(access.book), *owners]
 
 
 @asynccontextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from projectionist.core.postgres.error_text import said
 from projectionist.core.telemetry.health_server import Health
-from projectionist.runner.database.chores import said
 
 
 class Running:

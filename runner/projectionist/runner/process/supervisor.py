@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.error_text import said
+from projectionist.core.postgres.rights import OwnerNeeded
 from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
 from projectionist.runner.batch.consumer import Superseded
-from projectionist.runner.database.chores import AGAIN, ChoreFailures, said
+from projectionist.runner.database.chores import AGAIN, ChoreFailures
 from projectionist.runner.process.end_reason import end_reason
 from projectionist.runner.process.problem_board import problem_of
 
@@ -87,7 +89,8 @@ class Supervised:
         if self.stuck is None and (self.worker.serving or self.worker.paused):
             return None
         if self.stuck is None and self.worker.waits is not None:
-            return problem_of(self.name, "waits", self.worker.waits)
+            state = "retried" if isinstance(self.worker.waits, OwnerNeeded) else "waits"
+            return problem_of(self.name, state, self.worker.waits)
         error = self.stuck or self._before
         return None if error is None else problem_of(self.name, "retried", error)
 

@@ -92,22 +92,27 @@ async def sweep(queries: Queries, consumer: int) -> list[int]:
 
     One that cannot be dropped keeps no other: it is raised at the end.
     """
-    open_build = await queries.open_build(consumer)
-    busy = None if open_build is None else open_build.generation
-    expired = [
-        row["generation"]
-        for row in await queries.rows("select_generations", consumer)
-        if row["expired"] and row["generation"] != busy
-    ]
+    over = await expired(queries, consumer)
     refused: list[RebuildError] = []
-    for generation in expired:
+    for generation in over:
         try:
             await drop(queries, consumer, generation)
         except RebuildError as error:
             refused.append(error)
     if refused:
         raise refused[0]
-    return expired
+    return over
+
+
+async def expired(queries: Queries, consumer: int) -> list[int]:
+    """Return the generations that have been kept long enough, but one that a rollback goes back to."""
+    open_build = await queries.open_build(consumer)
+    busy = None if open_build is None else open_build.generation
+    return [
+        row["generation"]
+        for row in await queries.rows("select_generations", consumer)
+        if row["expired"] and row["generation"] != busy
+    ]
 
 
 async def begin_rollback(

@@ -14,6 +14,7 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.postgres.connections import advisory_key
+from projectionist.core.postgres.rights import grant_recorded
 from projectionist.core.postgres.search_path import default_names
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.retry_policy import RetryPolicy, interval
@@ -150,6 +151,7 @@ class ReadModels:
             for statement in change.statements:
                 await self._connection.execute(statement)
         if change.what == "create":
+            await grant_recorded(self._connection, self._schema)
             await rehearse(self._connection, d, self._schema)
         await restore(Queries(self._connection, self._schema), around)
 

@@ -25,6 +25,8 @@ class DatabaseColumn(msgspec.Struct, frozen=True):
 
     name: str
     sql_type: str
+    collation: str
+    """`"C"` in a key, "-" for types without one. A view cannot be replaced by one with another."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -111,12 +113,12 @@ async def dependents(queries: Queries, view: View) -> list[str]:
 
 async def must_drop(queries: Queries, view: View) -> list[str]:
     """Return why this view cannot be pointed at its generation in place: columns that are gone or have another type."""
-    fresh = {c.name: c.sql_type for c in await columns(queries, queries.schema, view.table)}
+    fresh = {c.name: c for c in await columns(queries, queries.schema, view.table)}
     return [
         f"{view.schema}.{view.name}.{old.name} "
         + ("is gone" if old.name not in fresh else "has another type")
         for old in await columns(queries, view.schema, view.name)
-        if fresh.get(old.name) != old.sql_type
+        if fresh.get(old.name) != old
     ]
 
 

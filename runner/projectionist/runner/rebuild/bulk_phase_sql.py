@@ -47,7 +47,7 @@ class SqlBulk:
 
     async def _write(self, deliveries: list[Delivery], seq: int) -> None:
         queries, build = self._queries, self._build
-        moved = {d.aggregate: d.version for d in deliveries if d.aggregate is not None}
+        moved = {d.aggregate: d.version for d in deliveries if None not in (d.aggregate, d.version)}
         async with queries.connection.transaction():
             await queries.hold(build)
             await self._shadow.apply(deliveries, self._silent)

@@ -28,6 +28,7 @@ class Compared(msgspec.Struct):
     """The result of a comparison."""
 
     rows: int
+    """How many were built, compared or not."""
     differences: list[Difference]
     more: bool
     """Whether there are more differences than are listed."""
@@ -82,9 +83,11 @@ class Comparison:
 
     async def look(self) -> None:
         """Compare everything, without a lock: rows that are being moved differ for a moment."""
-        self._tables = [sides for sides in await self._sides() if sides.comparable]
-        for sides in self._tables:
+        found = await self._sides()
+        self._tables = [sides for sides in found if sides.comparable]
+        for sides in found:
             self.result.rows += await self._queries.connection.fetchval(f"select count(*) from {sides.built}")
+        for sides in self._tables:
             if sides.key:
                 rows = await self._queries.connection.fetch(f"{sides.differing()} limit {MOST + 1}")
                 self._suspects[sides.name] = {tuple(row["key"]) for row in rows}
@@ -103,8 +106,8 @@ class Comparison:
     async def confirm(self, moved: Collection[Any]) -> None:
         """Compare rows that have moved since the look, without a lock: what is equal is looked at no more."""
         for sides in self._tables:
-            if self._definition.table is not None and moved:
-                found = await self._differing(sides, await self._texts(sides, moved))
+            if moved and (texts := await self._texts(sides, moved)):
+                found = await self._differing(sides, texts)
                 self._suspects[sides.name] |= {tuple(row["key"]) for row in found}
 
     async def settle(self, moved: Collection[Any]) -> None:
@@ -112,7 +115,7 @@ class Comparison:
         result = self.result
         for sides in self._tables:
             suspects = self._suspects.get(sides.name, set())
-            if self._definition.table is not None and moved:
+            if moved:
                 suspects = suspects | await self._texts(sides, moved)
             found = await self._differing(sides, suspects)
             result.differences += [sides.difference(row) for row in found]
@@ -131,8 +134,10 @@ class Comparison:
         return await self._queries.connection.fetch(sides.differing(chosen=True), *columns)
 
     async def _texts(self, sides: TablePair, moved: Collection[Any]) -> set[Key]:
-        rows = await self._queries.connection.fetch(sides.texts(), list(moved))
-        return {(row["k"],) for row in rows}
+        table = self._definition.table
+        if table is None or table.key is None:
+            return set()
+        return set(map(tuple, await self._queries.connection.fetch(sides.texts(), *table.key.arrays(moved))))
 
     async def _look_alone(self) -> Counter[tuple[str, str, tuple[str | None, ...]]]:
         found: Counter[tuple[str, str, tuple[str | None, ...]]] = Counter()

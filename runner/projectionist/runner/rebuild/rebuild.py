@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 FEW = 500
 """Catching up without a lock ends when a round had no more to do than this."""
 MOST_TRIES = 50
+MOST_OPENINGS = 5
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -138,7 +139,7 @@ class Rebuild:
             row = await registered(queries, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
                 raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
-            build, resumed = await self._open(queries, row["number"], lease.epoch, who)
+            build, resumed = await self._opened(queries, row["number"], lease.epoch, who)
             return await self._build(queries, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
 
@@ -147,6 +148,16 @@ class Rebuild:
         at = self._progress
         await queries.run("upsert_build_progress", consumer, epoch, at.phase, at.done, at.total, at.per_s)
         announce("rebuild.progress_written")
+
+    async def _opened(self, queries: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
+        """Open a build, again where that would have kept batches waiting for too long."""
+        for number in range(1, MOST_OPENINGS):
+            try:
+                return await self._open(queries, consumer, epoch, who)
+            except BarrierTimeout:
+                announce("rebuild.lock_wait")
+                await anyio.sleep(interval(self._times.tries, number))
+        return await self._open(queries, consumer, epoch, who)
 
     async def _open(self, queries: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
         """Return the build that was left, if it can go on; a new one otherwise."""

@@ -126,7 +126,7 @@ class Shadow:
         for broken in folded.broken.values():
             failed = broken.failed
             raise HandlersFailed(
-                [handler_failure(deliveries[broken.at], f"{failed.error_class}: {failed.error}")]
+                [handler_failure(deliveries[broken.at], (failed.error_class or "", failed.error or ""))]
             )
         await self._model.write(folded)
         if self.moved is not None:

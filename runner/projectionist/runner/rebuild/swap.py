@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from projectionist.core.postgres.rights import grant_recorded
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.barrier import BarrierTimeout
@@ -76,8 +77,11 @@ async def _exchange(queries: Queries, build: Build, keep_s: float) -> None:
             remedy="Rebuild with that code, and --restart",
         )
     live = await shown(queries, consumer, control["generation"])
+    before = set(live)
     for view in views(await kept(queries, consumer, build.generation), build.generation):
         await repoint_view(queries, view, live.pop(view.public, None))
+    if any(view not in before for view in await shown(queries, consumer, build.generation)):
+        await grant_recorded(queries.connection, queries.schema)  # there was none to have rights from
     for view in live.values():
         await withdraw(queries, view)
     caught_up = None if control["sequence"] == UNORDERED else build.positions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.core.digest import stand_in
 from projectionist.core.identifiers import quoted
 from projectionist.projections.tables.ddl import physical
 from projectionist.runner.read_models.views import columns
@@ -27,12 +28,27 @@ class Difference(msgspec.Struct, frozen=True):
     key: str
     live: dict[str, Any] | None
     rebuilt: dict[str, Any] | None
+    keyed: bool = True
+    """False: the table has no key, and `key` is the row itself."""
 
     def __str__(self) -> str:
+        """Return what may stand in a log: neither the row's key nor its values."""
+        return f"{self.table} {stand_in(self.key)}: {self._columns()}"
+
+    def told(self, *, values: bool) -> str:
+        """Return it for an operator; a key is told, values are where they are revealed."""
+        key = self.key if self.keyed or values else stand_in(self.key)
+        return f"{self.table} {key}: {self._pairs() if values else self._columns()}"
+
+    def _columns(self) -> str:
         if self.live is None or self.rebuilt is None:
-            return f"{self.table} {self.key}: {'only rebuilt' if self.live is None else 'only live'}"
-        pairs = ", ".join(f"{c} {self.live[c]!r} -> {self.rebuilt[c]!r}" for c in self.live)
-        return f"{self.table} {self.key}: {pairs}"
+            return "only rebuilt" if self.live is None else "only live"
+        return ", ".join(self.live)
+
+    def _pairs(self) -> str:
+        if self.live is None or self.rebuilt is None:
+            return self._columns()
+        return ", ".join(f"{c} {self.live[c]!r} -> {self.rebuilt[c]!r}" for c in self.live)
 
 
 class TablePair(msgspec.Struct, frozen=True):
@@ -81,8 +97,12 @@ class TablePair(msgspec.Struct, frozen=True):
         )
 
     def texts(self) -> str:
-        """Return keys of this table, which has one column for it, as text."""
-        return f"select k::text from unnest($1::{self.types[self.key[0]]}[]) k"
+        """Return keys of this table as text: an array a column."""
+        columns = [(f"k{at}", self.types[name]) for at, name in enumerate(self.key, 1)]
+        arrays = ", ".join(f"${at}::{kind}[]" for at, (_, kind) in enumerate(columns, 1))
+        names = ", ".join(name for name, _ in columns)
+        shown = ", ".join(f"{name}::text" for name, _ in columns)
+        return f"select {shown} from unnest({arrays}) as u ({names})"
 
     @property
     def tables(self) -> tuple[str, str]:
@@ -100,7 +120,8 @@ class TablePair(msgspec.Struct, frozen=True):
     def alone(self, side: str, row: Sequence[str | None]) -> Difference:
         """Return a row of `whole`, as it is told."""
         values, text = dict(zip(self.types, row, strict=True)), f"({', '.join(str(v) for v in row)})"
-        return Difference(self.name, text, *((values, None) if side == "live" else (None, values)))
+        live, built = (values, None) if side == "live" else (None, values)
+        return Difference(self.name, text, live, built, keyed=False)
 
     def _values(self, side: str) -> str:
         cast = "" if self.typed else "::text"
@@ -108,7 +129,7 @@ class TablePair(msgspec.Struct, frozen=True):
 
     def _shown(self, side: str) -> str:
         if self.typed:
-            return f"to_jsonb({side})::text"
+            return f"to_jsonb({side}.*)::text"
         return f"case when {side}.{quoted(self.key[0])} is not null then array[{self._values(side)}] end"
 
     def _read(self, shown: Any) -> dict[str, Any] | None:

@@ -7,10 +7,12 @@ and its row is still in the database.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from projectionist.core import own_files
 from projectionist.core.errors import ProjectionistError
 
 
@@ -40,28 +42,35 @@ class Archive:
             ) from error
 
     def _write(self, table: str, lines: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
         place = self._folder / table
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir(mode=0o700, exist_ok=True)
+        if why := own_files.shared(place):
+            raise ArchiveFailed(
+                f"{place} {why}; nothing is removed",
+                remedy="Make it a folder of this user's own, for it alone: see archive_folder of [retention]",
+            )
         path = place / self._name
         is_new = not path.exists()
-        number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        number = own_files.open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with os.fdopen(number, "ab") as file:
             file.write(lines.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         if is_new:
-            _sync(place)
+            sync_folder(place)
 
     def expire(self, kept_s: float, *, dry_run: bool) -> int:
         """Remove files that were written to last so long ago; how many those are."""
         limit = time.time() - kept_s
-        old = [path for path in self._folder.glob(PATTERN) if path.stat().st_mtime < limit]
+        found = [(path, path.lstat()) for path in self._folder.glob(PATTERN) if not path.parent.is_symlink()]
+        old = [path for path, seen in found if stat.S_ISREG(seen.st_mode) and seen.st_mtime < limit]
         for path in old if not dry_run else ():
             path.unlink(missing_ok=True)
         return len(old)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Write the folder too: a new file is there after a crash only then."""
     number = os.open(folder, os.O_RDONLY)
     try:

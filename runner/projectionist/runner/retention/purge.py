@@ -38,14 +38,24 @@ if TYPE_CHECKING:
 
 PAGES = 64
 """How many pages a step looks at: half a megabyte, a thousand rows or two."""
+ACTS = 2_000
+"""How many acts of operators a step looks at."""
+PURGES = "projectionist.purges"
+"""The setting by which a transaction says what it purges: the audit trail refuses every other delete."""
+CORRECTIONS_HELD = (
+    "their payload is removed by the owner of the tables alone: `projectionist purge` as the owner"
+)
+ACTS_HELD = "its acts are removed by who owns it alone: `projectionist purge` as the owner"
 REST = 9
 """A step is followed by a rest so many times as long: a purge takes a tenth of one connection at most."""
 GONE_S = 7 * 86_400.0
 """Processes that ended so long ago are forgotten, and their counters added up."""
+HOURS_S = 31 * 86_400.0
+"""Hours of a month that ended so long ago are counted together."""
 PRODUCERS = 0
 """In place of a consumer: intents that a producer has added in a transaction of its own."""
-KINDS = ("intents", "inbox", "duplicates", "audit", "archive")
-"""In this order: an inbox row waits until its intents are gone."""
+KINDS = ("intents", "inbox", "duplicates", "quarantine", "decisions", "audit", "archive")
+"""In this order: an inbox row waits until its intents are gone. Of quarantine and decisions the content alone goes."""
 
 
 class PurgedRows(msgspec.Struct, frozen=True):
@@ -114,26 +124,54 @@ class Purger:
     async def _walk(self, table: str, dry_run: bool, went: Counter[tuple[str, str]]) -> None:
         if self._is_kept(table):
             return
+        if table == "audit":
+            await self._walk_acts(dry_run, went)
+            return
         async with self._lend() as connection:
+            may = table != "decisions" or await connection.fetchval(self._sql["may_empty_decisions"])
+            if not may and not dry_run:
+                self._held["decisions"] = Held("corrections", CORRECTIONS_HELD)
+                return
             pages = await connection.fetchval(self._sql["count_table_pages"], self._schema, table) or 0
         for first in range(0, pages, PAGES):
-            began = time.monotonic()
-            for row in await self._step(table, first, dry_run):
-                went[table, self._by_number.get(row["consumer"], "")] += row["rows"]
-            announce("purge.stepped")
-            await anyio.sleep((time.monotonic() - began) * self._rest)
+            await self._paced(table, ((first, 0), (first + PAGES, 0)), dry_run, went)
+
+    async def _walk_acts(self, dry_run: bool, went: Counter[tuple[str, str]]) -> None:
+        """Walk over the audit trail from its beginning: what is left has to be a chain that begins where this ends."""
+        async with self._lend() as connection:
+            may = await connection.fetchval(self._sql["may_delete_acts"])
+        if not may and not dry_run:
+            self._held["audit"] = Held("the audit trail", ACTS_HELD)
+            return
+        place = 0
+        while rows := await self._paced("audit", (place, ACTS), dry_run, went):
+            place = rows[0]["place"]
+
+    async def _paced(
+        self, table: str, part: tuple[object, object], dry_run: bool, went: Counter[tuple[str, str]]
+    ) -> list[Record]:
+        """Take one step, and rest after it."""
+        began = time.monotonic()
+        rows = await self._step(table, part, dry_run)
+        for row in rows:
+            went[table, self._by_number.get(row["consumer"], "")] += row["rows"]
+        announce("purge.stepped")
+        await anyio.sleep((time.monotonic() - began) * self._rest)
+        return rows
 
     def _is_kept(self, table: str) -> bool:
         """Return whether nothing of this table goes, of any consumer."""
         found = self._settings.retention
         kept = {
             "intents": found.intent_retention_s,
+            "quarantine": found.quarantine_payload_retention_s,
+            "decisions": found.decision_payload_retention_s,
             "audit": found.audit_retention_s,
             "archive": found.archive_retention_s,
         }
         return found.legal_hold or kept.get(table) == "forever"
 
-    async def _step(self, table: str, first: int, dry_run: bool) -> list[Record]:
+    async def _step(self, table: str, part: tuple[object, object], dry_run: bool) -> list[Record]:
         """Remove rows in one transaction: what is archived in a file is on disk before its rows are gone."""
         mode = self._settings.retention.archive
         async with self._lend() as connection, connection.transaction():
@@ -143,8 +181,9 @@ class Purger:
             rest = await self._limits(connection, table)
             if rest is None:
                 return []
-            given = ((first, 0), (first + PAGES, 0), dry_run, mode)
-            rows = await connection.fetch(self._sql[f"purge_{table}"], *given, *rest)
+            if table == "audit":
+                await connection.execute(self._sql["begin_audit_purge"], PURGES)
+            rows = await connection.fetch(self._sql[f"purge_{table}"], *part, dry_run, mode, *rest)
             lines = [row["lines"] for row in rows if row["lines"] is not None]
             if lines and self._archive is not None and not dry_run:
                 await anyio.to_thread.run_sync(self._archive.write, table, "\n".join(lines))
@@ -165,6 +204,13 @@ class Purger:
         if table == "intents":
             free = [PRODUCERS, *(row["number"] for row in facts if row["number"] not in held)]
             return free, now - _span(found.intent_retention_s), now
+        if table in ("quarantine", "decisions"):
+            kept = (
+                found.quarantine_payload_retention_s
+                if table == "quarantine"
+                else found.decision_payload_retention_s
+            )
+            return [row["number"] for row in facts if row["number"] not in held], now - _span(kept)
         if table == "audit":
             return (now - _span(found.audit_retention_s),)
         return now - _span(found.archive_retention_s), held
@@ -183,6 +229,7 @@ class Purger:
             async with self._lend() as connection, connection.transaction():
                 numbers = list(self._by_number)
                 await connection.execute(self._sql["merge_counters_of_dead_runners"], numbers, GONE_S)
+                await connection.execute(self._sql["merge_counters_of_old_hours"], numbers, HOURS_S)
                 await connection.execute(self._sql["delete_dead_runners"], numbers, GONE_S)
         found = self._settings.retention
         if (

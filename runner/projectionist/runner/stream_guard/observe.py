@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.nats import api_subjects
 from projectionist.core.testpoints import announce
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import AckFloor, ConsumerConfig, DurableInfo, message
@@ -132,7 +133,7 @@ async def seek(client: Client, stream: str, durable: str, seq: int, *, back: boo
     announce("durable.moving")
     if moves(client.connected_server_version):
         body = msgspec.json.encode({"seq": max(seq, 1)})
-        await api.ask(client, f"CONSUMER.RESET.{stream}.{durable}", body, _Reset)
+        await api.ask(client, api_subjects.consumer_reset(stream, durable), body, _Reset)
         return
     log.warning("durable %s cannot be moved on a server before 2.14, so more is read again", durable)
     if back:

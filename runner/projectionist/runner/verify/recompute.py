@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from projectionist.core.operator import Act
 from projectionist.core.testpoints import announce
+from projectionist.projections.errors import BadValue
 from projectionist.projections.tables.row_statements import ReadModel, arguments
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone, holes_of
+from projectionist.runner.verify.refold_rows import table_of
 from projectionist.runner.verify.verify import RowDrift, begun, drift, live_consumer
 
 if TYPE_CHECKING:
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.projections.tables.columns import Column
+    from projectionist.projections.tables.table_key import TableKey
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.verify.refold_rows import ExactFold, Refolded
 
@@ -43,24 +47,11 @@ async def recompute(
     aggregates share, all of the stream is read. Raises HistoryGone where it no longer holds all that made the row.
     """
     consumer, _ = await live_consumer(queries, definition, settings)
-    table = definition.table
-    if table is None or table.key is None:
-        raise RebuildError(
-            f"{definition.name} writes its rows by SQL of its own: no single row can be folded",
-            remedy="Rebuild it",
-        )
-    value = parsed(table.key, key)
-    exact, before = await _folded(queries, client, consumer, value)
-    await _check_whole(queries, client, consumer, value, key)
-    async with queries.alone(consumer.number, "recompute"):
-        await _check_code(queries, consumer)
-        announce("recompute.entered")
-        one = await _ended(queries, consumer, exact, before)
-        if one.differs:
-            await _write(queries, ReadModel(table, queries.schema, consumer.generation), value, one)
+    _, columns = table_of(consumer)
+    async with rewriting(queries, consumer, client, [parsed(columns, key)]) as (one,):
         changed = drift(definition, one) if one.differs else None
-        columns = sorted((changed.live or changed.folded or {}) if changed else {})
-        detail = msgspec.json.encode({"columns": columns, "since": changed and changed.since}).decode()
+        written = sorted((changed.live or changed.folded or {}) if changed else {})
+        detail = msgspec.json.encode({"columns": written, "since": changed and changed.since}).decode()
         await queries.run(
             "insert_audit_entry", consumer.number, "recompute", key, act.actor, act.reason, detail
         )
@@ -68,15 +59,34 @@ async def recompute(
     return Recomputed(definition.name, key, one.events, changed)
 
 
-async def _check_whole(queries: Queries, client: Client, consumer: Consumer, value: Any, key: str) -> None:
-    lost = (await holes_of(queries, client, consumer, [value])).at(value)
-    if lost is not None:
-        definition = consumer.definition
-        raise HistoryGone(
-            f"what the row {key} of {definition.name} should be cannot be decided: {definition.stream} no longer holds "
-            f"{lost}, which live has applied",
-            remedy="Restore the stream; nothing was changed",
-        )
+@asynccontextmanager
+async def rewriting(
+    queries: Queries, consumer: Consumer, client: Client, keys: Sequence[Any]
+) -> AsyncIterator[list[Refolded]]:
+    """Fold these rows and write those that differ, in a transaction that is committed with the block."""
+    exact, before = await _folded(queries, client, consumer, keys)
+    await _check_whole(queries, client, consumer, keys)
+    async with queries.alone(consumer.number, "recompute"):
+        await _check_code(queries, consumer)
+        announce("recompute.entered")
+        found = await _ended(queries, consumer, exact, before)
+        statements = ReadModel(table_of(consumer)[0], queries.schema, consumer.generation)
+        for one in found:
+            if one.differs:
+                await _write(queries, statements, one)
+        yield found
+
+
+async def _check_whole(queries: Queries, client: Client, consumer: Consumer, keys: Sequence[Any]) -> None:
+    holes, definition = await holes_of(queries, client, consumer, keys), consumer.definition
+    for key in keys:
+        lost = holes.at(key)
+        if lost is not None:
+            raise HistoryGone(
+                f"what the row {key} of {definition.name} should be cannot be decided: {definition.stream} no longer "
+                f"holds {lost}, which live has applied",
+                remedy="Restore the stream; nothing was changed",
+            )
 
 
 async def _check_code(queries: Queries, consumer: Consumer) -> None:
@@ -87,42 +97,41 @@ async def _check_code(queries: Queries, consumer: Consumer) -> None:
         )
 
 
-async def _ended(queries: Queries, consumer: Consumer, exact: ExactFold, before: int) -> Refolded:
-    """Return the row, folded to where live stands now, where nothing moves; `before`: how much was settled then."""
+async def _ended(queries: Queries, consumer: Consumer, exact: ExactFold, before: int) -> list[Refolded]:
+    """Return the rows, folded to where live stands now, where nothing moves; `before`: how much was settled then."""
     if exact.outdated(await queries.rows("select_decisions", consumer.number)):
         raise RebuildError("an operator has decided about an event meanwhile", remedy="Try again")
     if await queries.value("sum_settled", consumer.number) != before:
         await exact.read()
-    (one,) = await exact.end()
+    found = await exact.end()
     if not exact.in_order:
         raise RebuildError("events came in another order than their versions meanwhile", remedy="Try again")
-    return one
+    return found
 
 
-async def _write(queries: Queries, statements: ReadModel, key: Any, one: Refolded) -> None:
+async def _write(queries: Queries, statements: ReadModel, one: Refolded) -> None:
     if one.folded is None:
-        await queries.connection.execute(statements.delete, [key])
+        await queries.connection.execute(statements.delete, *statements.key.arrays([one.key]))
     else:
         await queries.connection.execute(statements.upsert, *arguments([one.folded]))
 
 
-async def _folded(queries: Queries, client: Client, consumer: Consumer, key: Any) -> tuple[ExactFold, int]:
-    """Return the row, folded as far as the stream goes now; and how much had been settled before that."""
+async def _folded(
+    queries: Queries, client: Client, consumer: Consumer, keys: Sequence[Any]
+) -> tuple[ExactFold, int]:
+    """Return the rows, folded as far as the stream goes now; and how much had been settled before that."""
     exact: ExactFold | None = None
     while exact is None or not exact.in_order:
         decided = await queries.rows("select_decisions", consumer.number)
-        exact = await begun(queries, consumer, client, [key], decided, exact)
+        exact = await begun(queries, consumer, client, keys, decided, exact)
         before: int = await queries.value("sum_settled", consumer.number)
         await exact.read()
     return exact, before
 
 
-def parsed(column: Column, text: str) -> Any:
+def parsed(key: TableKey, text: str) -> Any:
     """Return the key a person wrote, in database form. Raises RebuildError where it cannot be one."""
     try:
-        return column.canonical(msgspec.convert(text, column.kind, strict=False))
-    except (msgspec.ValidationError, ValueError) as error:
-        raise RebuildError(
-            f"{text!r} is no {column.kind.__name__}, which the key {column.name} is",
-            remedy="Name the row's key",
-        ) from error
+        return key.parsed(text)
+    except BadValue as bad:
+        raise RebuildError(f"{text!r} is no key of these rows: {bad}", remedy="Name the row's key") from bad

@@ -8,7 +8,8 @@ come in no order, which is noticed on the way, the stream is read again, and eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +18,6 @@ from projectionist.core.states import DecisionKind, InboxState
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.folding.rows import Rows
-from projectionist.projections.folding.step import key_of
 from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.decisions import Decisions
@@ -27,6 +27,7 @@ from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.handler_failures import HandlersFailed, handler_failure
 from projectionist.runner.history.lost_events import is_own
+from projectionist.runner.history.unknown_rows import own_group
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
 from projectionist.runner.verify.purged_events import forgotten_by_retention
@@ -36,14 +37,21 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.core.postgres import connections
+    from projectionist.projections.reactor_answers import HandlerResult
     from projectionist.projections.tables.table import Table
+    from projectionist.projections.tables.table_key import TableKey
     from projectionist.runner.batch.consumer import Consumer
 
 Row = tuple[Any, ...]
 
+Load = Callable[[Sequence[Any]], Awaitable[Mapping[Any, Row]]]
+"""Reads the live rows of these keys."""
+
 AT_ONCE = 2_000
 """So many events are looked up and folded at a time."""
 _APPLIED = frozenset({InboxState.APPLIED, InboxState.IGNORED})
+_AMENDS = frozenset({DecisionKind.EDIT, DecisionKind.ERASE})
 _WAITS = frozenset({InboxState.PARKED, InboxState.QUARANTINED})
 
 
@@ -59,6 +67,30 @@ class Refolded(msgspec.Struct):
     """The first event behind which the live row is another one, as far as it can be told."""
 
 
+class FoldObserver:
+    """Is told what an exact fold does. This one leaves nothing out, and the first failure ends the fold."""
+
+    def begin(self) -> None:
+        """Forget what was told: the fold begins anew."""
+
+    async def read(self, messages: int) -> None:
+        """Take note that so many more messages were read. May wait: that is how a reading is throttled."""
+
+    def takes(self, delivery: Delivery) -> bool:
+        """Return whether an event that live has applied is to be folded; asked in the order of folding."""
+        return True
+
+    def applied(self, delivery: Delivery, result: HandlerResult | None, row: Row | None) -> None:
+        """Take note of an event, of what its handler answered, and of the row behind it."""
+
+    def failed(self, delivery: Delivery, error: BaseException | tuple[str, str]) -> None:
+        """Take note of an event that live has applied and this code fails on; `error`: or its class and text."""
+        raise HandlersFailed([handler_failure(delivery, error)])
+
+    def ended(self, waiting: Sequence[Delivery]) -> None:
+        """Take note of the events of these rows that live has not applied, in the order of the stream."""
+
+
 class ExactFold:
     """Rows of certain keys, folded as far as the stream was read."""
 
@@ -68,13 +100,15 @@ class ExactFold:
         client: Client,
         consumer: Consumer,
         live: Mapping[Any, Row | None],
-        decided: Sequence[Record],
+        decided: Sequence[connections.Row],
         disordered: Iterable[str] = (),
+        observer: FoldObserver | None = None,
+        load_rows: Load | None = None,
     ) -> None:
         """Take what is compared. `live`: the rows as they are now, by key. `decided` are the recorded decisions; an
         event may be another one by them, and touch another row. `disordered` aggregates are kept until the end: their
         versions come in no order."""
-        definition, table = consumer.definition, table_of(consumer)
+        definition, (table, self._key) = consumer.definition, table_of(consumer)
         self._queries = queries
         self._client = client
         self._consumer = consumer
@@ -85,8 +119,12 @@ class ExactFold:
         self._rows = Rows(definition.cls, table, {})
         self._own = consumer.owned()
         self._ordered = definition.sequence != UNORDERED
+        self._observer = observer or FoldObserver()
+        self._observer.begin()
+        self._load = load_rows or partial(load, queries, consumer)
         self._since = {key: FirstDifference(table, row) for key, row in live.items()}
         self._counts = dict.fromkeys(live, 0)
+        self._groups = {self._key.group(key) for key in live}
         self._fresh: list[Delivery] = []
         self._waiting: list[Delivery] = []
         self._kept: dict[tuple[str, int], Delivery] = {}
@@ -102,7 +140,7 @@ class ExactFold:
 
     def outdated(self, decided: Sequence[Record]) -> bool:
         """Return whether decisions since then may have made other events of those that were read; winners do not."""
-        return any(row["kind"] == DecisionKind.EDIT for row in decided[self._decided :])
+        return any(row["kind"] in _AMENDS for row in decided[self._decided :])
 
     async def read(self) -> None:
         """Read on to the end of the stream, and fold what live has applied."""
@@ -116,6 +154,7 @@ class ExactFold:
             while len(self._fresh) >= AT_ONCE:
                 self._fresh, some = self._fresh[AT_ONCE:], self._fresh[:AT_ONCE]
                 await self._settle(some)
+            await self._observer.read(len(block))
         self._fresh, some = [], self._fresh
         await self._settle(some)
         self._next = max(self._next, last + 1)
@@ -127,30 +166,34 @@ class ExactFold:
         self._fresh = []
         self._fold(in_stream_order(self._kept.values()))
         self._kept = {}
-        live = await load(self._queries, self._consumer, list(self._counts))
+        self._observer.ended(sorted(self._waiting, key=lambda one: one.seq))
+        live = await self._load(list(self._counts))
         return [self._refolded(key, live.get(key), self._rows.cell(key).stored) for key in self._counts]
 
     def _refolded(self, key: Any, live: Row | None, folded: Row | None) -> Refolded:
-        differs = not same(table_of(self._consumer), live, folded)
+        differs = not same(table_of(self._consumer)[0], live, folded)
         since = self._since[key].first_difference(live, folded) if differs else None
         return Refolded(
             key=key, live=live, folded=folded, events=self._counts[key], differs=differs, since=since
         )
 
     def _touches(self, delivery: Delivery) -> bool:
+        if self._decisions.erases(delivery):
+            return False
         if delivery.problem is not None:
             return self._may_touch(delivery)
         step = step_of(self._consumer.definition, delivery.seq, delivery)
-        return step is not None and not isinstance(step.key, Exception) and step.key in self._counts
+        if step is None:
+            return False
+        return self._may_touch(delivery) if isinstance(step.key, Exception) else step.key in self._counts
 
     def _may_touch(self, delivery: Delivery) -> bool:
-        """Return whether an event that this code cannot read may belong to these rows; one that was applied fails."""
+        """Return whether an event may belong to these rows that this code cannot read, or finds no row for; one that
+        was applied fails."""
         handler = self._consumer.definition.handlers.get(delivery.type)
-        if handler is None or not handler.by_id:
+        if handler is None or not handler.own:
             return handler is not None
-        own: Any = (delivery.aggregate or "").partition("/")[2]
-        unread: Any = None  # the id alone says which row it is
-        return key_of(handler, own, unread, delivery.envelope) in self._counts
+        return own_group(self._consumer.definition, delivery.aggregate or "") in self._groups
 
     async def _settle(self, fresh: Sequence[Delivery]) -> None:
         """Fold those of these and of the waiting that live has applied; what may still be applied waits."""
@@ -202,13 +245,16 @@ class ExactFold:
 
     def _fold(self, deliveries: Iterable[Delivery]) -> None:
         for delivery in deliveries:
+            if not self._observer.takes(delivery):
+                continue
             if delivery.problem is not None:
-                raise HandlersFailed([handler_failure(delivery, delivery.problem)])
+                self._observer.failed(delivery, ("", delivery.problem))
+                continue
             step = step_of(self._consumer.definition, delivery.seq, delivery)
             assert step is not None, "it touches a row"
             try:
                 self._own.check(step.handler, delivery.aggregate)
-                self._rows.apply(step)
+                result = self._rows.apply(step)
             except RAISED as error:  # a user's code: what it raises is told with its event
                 if is_ours(error):
                     raise
@@ -216,12 +262,13 @@ class ExactFold:
                     self.disordered.add(
                         delivery.aggregate or ""
                     )  # one with a lower version may be still to come
-                    continue
-                raise HandlersFailed(
-                    [handler_failure(delivery, f"{type(error).__name__}: {error}")]
-                ) from error
+                else:
+                    self._observer.failed(delivery, error)
+                continue
             self._counts[step.key] += 1
-            self._since[step.key].note(named(delivery), self._rows.cell(step.key).stored)
+            row = self._rows.cell(step.key).stored
+            self._observer.applied(delivery, result, row)
+            self._since[step.key].note(named(delivery), row)
 
     def _filter(self) -> str:
         """Return the subject of the one aggregate, where there is only one; everything otherwise."""
@@ -230,28 +277,28 @@ class ExactFold:
             self._consumer.control.own_type,
             None,
         )
-        if len(self._counts) == 1 and is_own(self._consumer) and kind is not None:
-            filter_subject = subjects.subject_for(kind, str(next(iter(self._counts))))
+        if len(self._groups) == 1 and is_own(self._consumer) and kind is not None:
+            filter_subject = subjects.subject_for(kind, str(next(iter(self._groups))))
         return filter_subject or subjects.filter
 
 
-def table_of(consumer: Consumer) -> Table:
-    """Return the table of rows that can be folded one by one; raises RebuildError where there is none."""
+def table_of(consumer: Consumer) -> tuple[Table, TableKey]:
+    """Return the table of rows that can be folded one by one, and its key; raises RebuildError where there is none."""
     table = consumer.definition.table
     if table is None or table.key is None:
         raise RebuildError(
             f"{consumer.definition.name} writes its rows by SQL of its own: no single row can be folded",
-            remedy="Rebuild it, which compares all rows",
+            remedy="Rebuild it, which compares all rows before it swaps",
         )
-    return table
+    return table, table.key
 
 
 async def load(queries: Queries, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
     """Return the live rows of these keys, in database form."""
-    table = table_of(consumer)
+    table, key = table_of(consumer)
     statement = ReadModel(table, queries.schema, consumer.generation).load
-    rows = [tuple(row) for row in await queries.connection.fetch(statement, list(keys))]
-    return {row[table.key_at]: row for row in rows}
+    rows = [tuple(row) for row in await queries.connection.fetch(statement, *key.arrays(keys))]
+    return {key.of(row): row for row in rows}
 
 
 def in_stream_order(deliveries: Iterable[Delivery]) -> list[Delivery]:

@@ -6,13 +6,11 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import msgspec
 
-from projectionist.core.cloudevents import timestamp
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
@@ -41,18 +39,12 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.history.progress import Progress
+    from projectionist.runner.jetstream.stream_range import Range
 
 BATCH = 1_000
 LISTED = 20
 
 FORBIDDEN, NO_EFFECTS, ALLOW = "forbidden", "no-effects", "allow"
-
-
-class Range(msgspec.Struct, frozen=True):
-    """Stream sequences, both included."""
-
-    first: int
-    last: int
 
 
 class Replayed(msgspec.Struct):
@@ -214,36 +206,6 @@ class Replayer:
         return Consumer(
             definition, policy, row["number"], row["key_name"], runner, slots=names, control=control
         )
-
-
-async def span_of(client: Client, stream: str, first: str, last: str | None) -> Range:
-    """Return a range from what a person wrote: sequences, or times like 2026-01-31T12:00:00Z."""
-    state = (await api.stream(client, stream)).state
-    begin = await _sequence(client, stream, state, first)
-    if last is None:
-        return Range(begin, state.last_seq)
-    end = int(last) if last.isdigit() else await _sequence(client, stream, state, last) - 1
-    return Range(begin, end)
-
-
-async def _sequence(client: Client, stream: str, state: api.StreamState, text: str) -> int:
-    """Return a sequence as it stands, or the first message at or after a time."""
-    if text.isdigit():
-        return int(text)
-    wanted = timestamp(text).astimezone(UTC)
-    low, high = state.first_seq, state.last_seq + 1
-    while low < high:
-        middle = (low + high) // 2
-        message = await api.message(client, stream, middle, ">")
-        if message is None or _stored(message) >= wanted:
-            high = middle
-        else:
-            low = message.seq + 1
-    return low
-
-
-def _stored(message: api.StoredMessage) -> datetime:
-    return timestamp(message.time).astimezone(UTC)
 
 
 def _count(counts: Counter[tuple[str, str]], result: Replayed) -> None:

@@ -10,13 +10,18 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
+UNTOLD: Any = object()
+"""In place of a value that one of two rows does not have: it is compared with nothing."""
+
 
 def differing(table: Table, one: Row, other: Row) -> list[int]:
     """Return the places of the columns whose values differ, as PostgreSQL compares them: 1.5 is 1.50."""
     return [
         at
         for at, column in enumerate(table.columns)
-        if one[at] != other[at] and not (column.kind is Decimal and _equal(one[at], other[at]))
+        if one[at] != other[at]
+        and UNTOLD not in (one[at], other[at])
+        and not (column.kind is Decimal and _equal(one[at], other[at]))
     ]
 
 

@@ -20,16 +20,16 @@ from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.spill_files import Spill, bucket_of
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 from projectionist.runner.rebuild.registration_check import floor_of, registered
-from projectionist.runner.verify.refold_rows import ExactFold, Refolded, load
+from projectionist.runner.verify.refold_rows import ExactFold, FoldObserver, Load, Refolded, load, table_of
 from projectionist.runner.verify.row_difference import differing, same
 
 if TYPE_CHECKING:
-    from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.core.postgres import connections
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.projections.tables.table import Table
+    from projectionist.projections.tables.table_key import TableKey
     from projectionist.runner.history.progress import Progress
 
 CHUNK = 5_000
@@ -95,6 +95,7 @@ class Verifier:
     async def run(self, sample: int | None) -> Verified:
         """Verify this many rows, chosen by chance; None: all of them, and rows that should be there."""
         consumer, live_code = await live_consumer(self._queries, self._definition, self._settings)
+        await self._check_columns(consumer)
         other = live_code != self._definition.code
         self.result = Verified(
             consumer=self._definition.name,
@@ -112,14 +113,26 @@ class Verifier:
         announce("verify.done")
         return self.result
 
+    async def _check_columns(self, consumer: Consumer) -> None:
+        """Raise RebuildError where the live rows lack a column of the class, or are found by another key."""
+        table, key = table_of(consumer)
+        name = ddl.physical(table, self._queries.schema, consumer.generation)
+        live = [row["name"] for row in await self._queries.rows("select_columns", name)]
+        lacking = [column.name for column in table.columns if column.name not in live]
+        found_by = [row["name"] for row in await self._queries.rows("select_primary_key", name)]
+        if lacking or found_by != list(key.names):
+            why = f"no column {', '.join(lacking)}" if lacking else f"the key {', '.join(found_by)}"
+            raise RebuildError(
+                f"the live rows of {consumer.definition.name} have {why}: they cannot be compared",
+                remedy="`projectionist migrate` says what they need; `preview` compares what both have",
+            )
+
     async def _sample(self, consumer: Consumer, most: int | None) -> None:
         """Verify a sample: rows of aggregates with subjects of their own one by one, others in one pass over the
         stream."""
-        _, name, key = self._table(consumer)
-        rows = await self._queries.connection.fetch(
-            f"select {key} as key from {name} order by random() limit $1", most
-        )
-        keys = [row["key"] for row in rows]
+        key, chosen = self._keys(consumer)
+        rows = await self._queries.connection.fetch(f"{chosen} order by random() limit $1", most)
+        keys = [key.selected(row) for row in rows]
         one_by_one = is_own(consumer) and self._definition.subjects.names_aggregate and len(keys) <= SUBJECTS
         self._progress.begin("verifying", len(keys))
         for chunk in [[key] for key in keys] if one_by_one else [keys]:
@@ -140,8 +153,7 @@ class Verifier:
 
     async def _folded(self, consumer: Consumer) -> AsyncIterator[dict[Any, Row]]:
         """Yield the rows as the stream makes them, a bucket at a time."""
-        table, _, _ = self._table(consumer)
-        at = table.key_at
+        _, key = table_of(consumer)
         row = await self._queries.row("select_consumer", self._definition.name)
         assert row is not None, "it is live"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
@@ -151,13 +163,13 @@ class Verifier:
         self._progress.begin("folding", floor)
         buckets = -(-max(len(judge.tracks), 1) // ROWS_AT_ONCE)
         if buckets == 1:
-            yield {row[at]: row for row in await bulk.fold(filter_subject, 1, floor)}
+            yield {key.of(row): row for row in await bulk.fold(filter_subject, 1, floor)}
             return
         with Spill(buckets, []) as spill:
             await bulk.spill(filter_subject, 1, floor, spill)
             for bucket in spill.open:
                 self._bucket = (bucket, buckets)
-                yield {row[at]: row for row in await bulk.fold_spilled(spill.read(bucket))}
+                yield {key.of(row): row for row in await bulk.fold_spilled(spill.read(bucket))}
 
     async def _judge(self, consumer: Consumer, floor: int) -> tuple[AppliedFilter, Decisions]:
         queries, sequence = self._queries, self._definition.sequence
@@ -174,18 +186,17 @@ class Verifier:
     async def _differing(self, consumer: Consumer, folded: dict[Any, Row]) -> list[Any]:
         """Return keys of one bucket whose live row is not the folded one, or that only one side has."""
         suspects, keys = list[Any](), list(folded)
-        table, name, key = self._table(consumer)
+        table, _ = table_of(consumer)
         for start in range(0, len(keys), CHUNK):
             chunk = keys[start : start + CHUNK]
             live = await load(self._queries, consumer, chunk)
-            suspects += [key for key in chunk if not same(table, live.get(key), folded[key])]
+            suspects += [one for one in chunk if not same(table, live.get(one), folded[one])]
             self.result.rows += len(chunk)
         bucket, buckets = self._bucket
+        key, chosen = self._keys(consumer)
         async with self._queries.connection.transaction():
-            async for row in self._queries.connection.cursor(
-                f"select {key} as key from {name}", prefetch=CHUNK
-            ):
-                found = row["key"]
+            async for row in self._queries.connection.cursor(chosen, prefetch=CHUNK):
+                found = key.selected(row)
                 if found not in folded and (buckets == 1 or bucket_of(found, buckets) == bucket):
                     suspects.append(found)
                     self.result.rows += 1
@@ -202,6 +213,7 @@ class Verifier:
     async def _decidable(self, consumer: Consumer, keys: Sequence[Any]) -> list[Any]:
         """Return those of these rows, which differ, that can be told: of the others history is lost. After the fold."""
         holes = await holes_of(self._queries, self._client, consumer, keys)
+        _, named = table_of(consumer)
         decidable = []
         for key in keys:
             lost = holes.at(key)
@@ -210,27 +222,32 @@ class Verifier:
                 continue
             self.result.undecidable += 1
             if len(self.result.undecidable_rows) < LISTED:
-                self.result.undecidable_rows.append(UndecidableRow(str(key), str(lost)))
+                self.result.undecidable_rows.append(UndecidableRow(named.shown(key), str(lost)))
         return decidable
 
-    def _table(self, consumer: Consumer) -> tuple[Table, str, str]:
-        table = self._definition.table
-        if table is None or table.key is None:
-            raise RebuildError(
-                f"{self._definition.name} writes its rows by SQL of its own: they cannot be folded one by one",
-                remedy="Rebuild it: that compares all rows before it swaps",
-            )
-        return table, ddl.physical(table, self._queries.schema, consumer.generation), quoted(table.key.name)
+    def _keys(self, consumer: Consumer) -> tuple[TableKey, str]:
+        """Return the key of the rows, and what selects it of all of them."""
+        table, key = table_of(consumer)
+        columns = ", ".join(map(quoted, key.names))
+        return key, f"select {columns} from {ddl.physical(table, self._queries.schema, consumer.generation)}"
 
 
 async def exactly(
-    queries: Queries, consumer: Consumer, client: Client, keys: Sequence[Any]
+    queries: Queries,
+    consumer: Consumer,
+    client: Client,
+    keys: Sequence[Any],
+    *,
+    observer: FoldObserver | None = None,
+    load_rows: Load | None = None,
 ) -> list[Refolded]:
     """Fold these rows to exactly where live stands with them, however it moves meanwhile."""
     exact: ExactFold | None = None
     while True:
         decided = await queries.rows("select_decisions", consumer.number)
-        exact = await begun(queries, consumer, client, keys, decided, exact)
+        exact = await begun(
+            queries, consumer, client, keys, decided, exact, observer=observer, load_rows=load_rows
+        )
         await exact.read()
         async with queries.connection.transaction(isolation="repeatable_read", readonly=True):
             await queries.connection.execute("set local idle_in_transaction_session_timeout = 0")
@@ -247,19 +264,24 @@ async def begun(
     consumer: Consumer,
     client: Client,
     keys: Sequence[Any],
-    decided: Sequence[Record],
+    decided: Sequence[connections.Row],
     before: ExactFold | None = None,
+    *,
+    observer: FoldObserver | None = None,
+    load_rows: Load | None = None,
 ) -> ExactFold:
     """Return a fold of these rows, with nothing read yet; with what was learnt of the order `before`."""
-    live = await load(queries, consumer, keys)
+    live = await (load_rows(keys) if load_rows else load(queries, consumer, keys))
     disordered = () if before is None else before.disordered
-    return ExactFold(queries, client, consumer, {key: live.get(key) for key in keys}, decided, disordered)
+    rows = {key: live.get(key) for key in keys}
+    return ExactFold(queries, client, consumer, rows, decided, disordered, observer, load_rows)
 
 
 def drift(definition: Definition, one: Refolded) -> RowDrift:
     """Return a differing row, with the columns that differ."""
     table = definition.table
     assert table is not None, "only rows of a Projection are folded"
+    assert table.key is not None, "which have a key"
     live, folded = (
         None if row is None else dict(zip((c.name for c in table.columns), row, strict=True))
         for row in (one.live, one.folded)
@@ -269,7 +291,7 @@ def drift(definition: Definition, one: Refolded) -> RowDrift:
         assert one.folded is not None, "and as folded"
         wrong = [table.columns[at].name for at in differing(table, one.live, one.folded)]
         live, folded = ({name: side[name] for name in wrong} for side in (live, folded))
-    return RowDrift(str(one.key), one.since, live, folded)
+    return RowDrift(table.key.shown(one.key), one.since, live, folded)
 
 
 async def live_consumer(

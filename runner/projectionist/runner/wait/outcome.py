@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from projectionist.core.digest import stand_in
 from projectionist.core.states import AggregateState, InboxState
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class WaitOutcome(StrEnum):
     """No handler declares its type: the consumer has stepped over it."""
     STALE = "stale"
     SKIPPED = "skipped"
-    """A person has decided to step over it."""
+    """A person has decided to step over it, or to erase it."""
     DISCARDED = "discarded"
     PARKED = "parked"
     """It waits behind something that failed or is missing, and the reason says what."""
@@ -37,7 +38,7 @@ class WaitOutcome(StrEnum):
 
 
 class WaitResult(msgspec.Struct, frozen=True):
-    """The end of a wait, and why where that is not plain."""
+    """The end of a wait, and why where that is not plain; no content is in it, since callers show it to anybody."""
 
     outcome: WaitOutcome
     reason: str = ""
@@ -61,6 +62,18 @@ class AwaitedEvent(msgspec.Struct, frozen=True):
     id: str | None = None
     incarnation: int | None = None
     seq: int | None = None
+    hashes: tuple[bytes, ...] = ()
+    """What its content is known by; without any, whatever bears its identity is taken for it."""
+
+    @property
+    def hash(self) -> bytes | None:
+        """Return the hash of its content as it is."""
+        return self.hashes[0] if self.hashes else None
+
+    @property
+    def canonical(self) -> bytes | None:
+        """Return the hash of its content in canonical form."""
+        return self.hashes[-1] if self.hashes else None
 
 
 _SETTLED = {
@@ -69,6 +82,7 @@ _SETTLED = {
     InboxState.STALE: WaitOutcome.STALE,
     InboxState.SKIPPED: WaitOutcome.SKIPPED,
     InboxState.DISCARDED: WaitOutcome.DISCARDED,
+    InboxState.ERASED: WaitOutcome.SKIPPED,
     InboxState.QUARANTINED: WaitOutcome.QUARANTINED,
 }
 
@@ -76,7 +90,7 @@ _SETTLED = {
 def answer(row: Row) -> WaitResult | None:
     """Return what this row says; None if it is to be waited for."""
     if row["aside"] is not None:
-        return WaitResult(WaitOutcome.QUARANTINED, f"{row['aside']}: {row['detail']}")
+        return WaitResult(WaitOutcome.QUARANTINED, stand_in(row["detail"], row["aside"]))
     if row["state"] in _SETTLED:
         return WaitResult(_SETTLED[InboxState(row["state"])])
     passed = row["wanted"] is not None and (row["version"] or 0) >= row["wanted"]
@@ -101,6 +115,8 @@ def describe_progress(row: Row | None) -> str:
         return f"it is parked, the head of its aggregate is {row['head'] or 'tried soon'}"
     if row["rival"] is not None:
         return f"its version {row['wanted']} is that of another event, {row['rival_source']} {row['rival']}"
+    if row["taken"]:
+        return "its identity is that of another event, which has come before it"
     if row["version"] is None:
         return "the consumer has seen nothing of it yet"
     return f"the consumer is at version {row['version']}, the head is {row['head']}"
@@ -111,4 +127,4 @@ def _why(row: Row) -> str:
         return f"a version after {row['version']} is missing ({row['finding']}): publish it again, or accept the gap"
     which = "it" if row["held_at"] in (None, row["wanted"]) else f"version {row['held_at']}"
     then = "it is tried again" if row["again"] else "it waits for new code or a person"
-    return f"{which} failed ({row['error_class']}: {row['error']}); {then}"
+    return f"{which} failed ({stand_in(row['error'] or '', row['error_class'] or '')}); {then}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from functools import partial
@@ -16,11 +17,12 @@ from projectionist.projections.tables import column_values
 from projectionist.projections.tables.row_statements import read_by_key
 
 P = TypeVar("P", bound=Projection)
-Fetch = Callable[[str, Any], Awaitable[Iterable[Any] | None]]
-"""Executes a statement with its one parameter, `$1`; returns the values of its first row."""
+Fetch = Callable[..., Awaitable[Iterable[Any] | None]]
+"""Executes a statement with its parameters, `$1`, `$2` … in this order; returns the values of its first row."""
 
 _NOT_THERE = frozenset({"42P01", "42703", "42704", "3F000"})
 _NO_RIGHT = "42501"
+_PARAMETER = re.compile(r"\$(\d)")
 
 
 class CannotRead(ProjectionistError):
@@ -40,7 +42,7 @@ async def read_row(cls: type[P], key: object, fetch: Fetch) -> P | None:
             remedy="Read the views of a SqlProjection by SQL; a Reactor has none",
         )
     try:
-        row = await fetch(read_by_key(table), table.key.stored(key))
+        row = await fetch(read_by_key(table), *table.key.parts(table.key.stored(key)))
     except Exception as error:
         state = getattr(getattr(error, "orig", error), "sqlstate", None)
         if state in _NOT_THERE:
@@ -73,20 +75,21 @@ def fetch_of(connection: Any) -> Fetch:
     )
 
 
-async def _fetch_by_sqlalchemy(connection: Any, statement: str, key: Any) -> Iterable[Any] | None:
+async def _fetch_by_sqlalchemy(connection: Any, statement: str, *key: Any) -> Iterable[Any] | None:
     from sqlalchemy import text  # noqa: PLC0415  whoever gives such a connection has it
 
-    answer = await connection.execute(text(statement.replace("$1", ":key")), {"key": key})
+    given = {f"key{at}": value for at, value in enumerate(key, 1)}
+    answer = await connection.execute(text(_PARAMETER.sub(r":key\1", statement)), given)
     row: Iterable[Any] | None = answer.first()
     return row
 
 
-async def _fetch_by_psycopg(connection: Any, statement: str, key: Any) -> Iterable[Any] | None:
+async def _fetch_by_psycopg(connection: Any, statement: str, *key: Any) -> Iterable[Any] | None:
     from psycopg import AsyncCursor  # noqa: PLC0415  whoever gives such a connection has it
     from psycopg.rows import tuple_row  # noqa: PLC0415
 
     async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
-        await cursor.execute(statement.replace("%", "%%").replace("$1", "%s"), [key])
+        await cursor.execute(_PARAMETER.sub("%s", statement.replace("%", "%%")), list(key))
         row: Iterable[Any] | None = await cursor.fetchone()
         return row
 

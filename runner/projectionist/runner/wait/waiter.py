@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from projectionist.core.aggregates import AggregateError, parted
+from projectionist.core.content_hash import event_hashes
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
@@ -46,7 +47,7 @@ NOBODY_S = 2.0
 """How long a consumer may be without a process before it counts: one may just be starting in place of another."""
 LINGER_S = 1.0
 """How long the connections are kept after the last waiter."""
-_FIELDS = ("consumer", "aggregate", "version", "source", "id", "incarnation", "seq")
+_FIELDS = ("consumer", "aggregate", "version", "source", "id", "incarnation", "seq", "hash", "canonical")
 
 
 class UnservedConsumer(msgspec.Struct, frozen=True):
@@ -152,6 +153,7 @@ class Waiter:
                 version=recorded.version if ordered else None,
                 source=recorded.source,
                 id=recorded.id,
+                hashes=recorded.hashes,
             )
 
         return await self._within(timeout_s, find)
@@ -182,7 +184,7 @@ class Waiter:
             self._callers -= 1
 
     async def _answered(self, timeout_s: float, find: _Find) -> WaitResult:
-        problem, found = "", None
+        problem, found = f"no answer within {timeout_s:g} s", None
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while found is None:
@@ -360,6 +362,7 @@ class Waiter:
             id=found.id,
             incarnation=incarnation,
             seq=seq,
+            hashes=event_hashes(found.type, found.schema, found.aggregate, found.version, found.data),
         )
 
     async def _close(self) -> None:

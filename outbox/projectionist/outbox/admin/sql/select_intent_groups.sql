@@ -11,9 +11,9 @@ from (
             coalesce($1::text[] && '{sent,discarded}'::text[], false)
             or i.seq = any (array(select seq from {schema}.outbox))
         )
-        and ($2::text is null or i.provider = $2) and ($3::text is null or i.destination = $3)
+        and ($2::text is null or i.provider = $2) and ($3::text is null or $3 in (i.destination, left(encode(sha256(convert_to(i.destination, 'UTF8')), 'hex'), 8)))
         and ($4::text is null or i.class = $4) and ($5::text is null or c.name = $5)
-        and ($6::text is null or o.error = $6)
+        and ($6::text is null or $6 in (o.error, left(encode(sha256(convert_to(o.error, 'UTF8')), 'hex'), 8)))
         and ($7::float8 is null or i.created < clock_timestamp() - make_interval(secs => $7))
 ) as seen
 where $1 is null or state = any ($1)

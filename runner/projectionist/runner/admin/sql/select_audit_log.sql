@@ -1,5 +1,5 @@
 -- The audit trail, the newest act last.
-select number, at, who, action, object, reason, detail::text as detail
+select number, at, who, action, object, reason, detail::text as detail, session_role, client, os_user
 from (
     select * from {schema}.audit
     where ($1::text is null or object = $1 or starts_with(object, $1 || ': ')) and ($2::text is null or who = $2)

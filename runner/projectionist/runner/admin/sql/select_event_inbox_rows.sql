@@ -3,8 +3,7 @@
 select c.name as consumer, c.number, c.kind, c.code, c.incarnation as current, c.stream, i.data, i.state, i.verdict, i.incarnation, i.seq, i.subject, i.type, i.event_schema as schema,
     i.aggregate, i.version, i.correlation, i.causation, i.traceparent, i.received, i.processed, i.batch, r.host, r.pid,
     coalesce(i.idle, false) as idle, i.archived,
-    case when i.state = 'applied' and c.own_type = split_part(i.aggregate, '/', 1)
-        then substr(i.aggregate, length(c.own_type) + 2) end as row_key,
+    case when i.state = 'applied' and c.own_type = split_part(i.aggregate, '/', 1) then own.row_key end as row_key,
     case when i.state = 'applied' and not coalesce(i.idle, false) then array(select jsonb_object_keys(g.tables)) else '{}' end as tables
 from {schema}.consumers c
 cross join lateral (
@@ -20,4 +19,10 @@ cross join lateral (
 ) i
 left join {schema}.runners r on r.number = i.batch >> 32
 left join {schema}.generations g on g.consumer = c.number and g.generation = c.generation
+cross join lateral (select substr(i.aggregate, length(c.own_type) + 2)) id (own)
+cross join lateral (
+    -- Of a key of several columns the event's aggregate is the first.
+    select case when jsonb_path_exists(g.tables, '$.*.columns[*].rank ? (@ > 0)')
+        then '[' || to_json(id.own)::text || ', …]' else id.own end
+) own (row_key)
 order by c.name

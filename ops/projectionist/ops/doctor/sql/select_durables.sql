@@ -1,2 +1,2 @@
 -- The durable of every consumer, and the stream it reads.
-select durable, stream from {schema}.consumers
+select name, durable, stream from {schema}.consumers

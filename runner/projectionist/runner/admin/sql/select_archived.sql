@@ -1,0 +1,8 @@
+-- The next rows of the archive that still have content of an aggregate ($1) or an event ($2, $3), at most $4.
+select number, kind, content::text as line from {schema}.archive a
+where (a.kind = 'inbox' and (a.content ->> 'aggregate' = $1 or a.content ->> 'id' = $3 and a.content ->> 'source' = $2)
+        or a.kind = 'intents' and (a.content ->> 'aggregate' = $1 or a.content ->> 'id' = $3 and a.content ->> 'source' = $2))
+    and a.content ->> 'erased' is null
+order by number
+limit $4
+for update

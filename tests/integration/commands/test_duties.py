@@ -1,0 +1,172 @@
+"""Every command of the command line under every role of the database: it works, or says which right is missing."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+import pytest
+import pytest_asyncio
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.duties import named, with_duties
+from tests.support.process import projectionist
+from tests.support.servers import SCHEMA
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+from tests.support.shop_app import APP, environment
+
+from projectionist.core.postgres.rights import Duty
+from projectionist.ops.cli.command_duties import COMMANDS
+from projectionist.ops.main import main
+
+pytestmark = pytest.mark.asyncio
+
+WHY = "--reason tested --actor ann"
+CALLS: dict[str, Duty] = {
+    "status": Duty.OBSERVER,
+    "status --by type": Duty.OBSERVER,
+    f"doctor {APP}": Duty.OBSERVER,
+    "journey bad": Duty.OBSERVER,
+    "journey --aggregate order/o0": Duty.OBSERVER,
+    "audit": Duty.OBSERVER,
+    "audit --verify": Duty.OBSERVER,
+    "parked list": Duty.OBSERVER,
+    "parked list --each": Duty.OBSERVER,
+    "parked show bad": Duty.OBSERVER,
+    "quarantine list": Duty.OBSERVER,
+    "quarantine list --each": Duty.OBSERVER,
+    "incidents list": Duty.OBSERVER,
+    "outbox list": Duty.OBSERVER,
+    f"generations list {APP} Orders": Duty.OBSERVER,
+    f"wait {APP} Orders --source shop --id e1": Duty.OBSERVER,
+    f"parked show bad --reveal {WHY}": Duty.OPERATOR,
+    f"events check {APP} --reveal {WHY}": Duty.OPERATOR,
+    f"parked retry bad --consumer Orders {WHY}": Duty.OPERATOR,
+    f"quarantine discard {{odd}} --consumer Orders {WHY}": Duty.OPERATOR,
+    f"outbox discard one {WHY}": Duty.OPERATOR,
+    f"outbox retry other {WHY}": Duty.OPERATOR,
+    f"incidents close 1 {WHY}": Duty.OPERATOR,
+    f"breaker reset Orders {WHY}": Duty.OPERATOR,
+    f"pause Orders {WHY}": Duty.OPERATOR,
+    f"resume Orders {WHY}": Duty.OPERATOR,
+    f"verify {APP} Orders": Duty.RUNNER,
+    f"recompute {APP} Orders o1 {WHY}": Duty.RUNNER,
+    f"replay {APP} Orders --from 1 {WHY}": Duty.RUNNER,
+    f"preview {APP} Orders": Duty.RUNNER,
+    f"preview {APP} Orders --reveal {WHY}": Duty.RUNNER,
+    f"row {APP} Orders o1": Duty.RUNNER,
+    f"purge {APP}": Duty.RUNNER,
+    f"migrate {APP}": Duty.OWNER,
+    "roles plan": Duty.OWNER,
+    "roles apply": Duty.OWNER,
+    f"erase {APP} --event bad --source shop --plan": Duty.OWNER,
+    f"rebuild {APP} Orders --plan": Duty.OWNER,
+    f"rebuild {APP} Orders --accept-differences": Duty.OWNER,
+    f"generations drop {APP} Orders 1": Duty.OWNER,
+    f"reset Spend {WHY} --yes": Duty.OWNER,
+    f"retire Spend {WHY} --yes": Duty.OWNER,
+}
+LEFT = """
+    insert into {s}.intents (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)
+    select key, 1, 'shop', 'e1', 's', 'c', 'p', 'd', 'pass', '', '' from unnest('{one,other}'::text[]) key;
+    insert into {s}.outbox (seq, provider, destination, lane, place, state)
+    select seq, 'p', 'd', key, seq, 'dead' from {s}.intents where key in ('one', 'other');
+    insert into {s}.incidents (consumer, kind, incarnation, seq, detail) values (1, 'late', 1, 1, 'd')"""
+PROCESSES = {
+    f"run {APP}": Duty.RUNNER,
+    "relay tests.support.relay_app:hooks": Duty.RELAY,
+    "observe": Duty.OBSERVER,
+}
+
+
+@pytest_asyncio.fixture
+async def urls(live: ConsumerHarness) -> AsyncIterator[dict[Duty, str]]:
+    """Two consumers with rows, an event that failed, one in quarantine, and a role of each duty."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    s.trouble.poison.add("bad")
+    for number in range(3):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+        await live.publish(OrderPaid(), f"o{number}", 2)
+    await live.publish(OrderNoted("bad"), "o0", 3, id="bad")
+    await live.nats.jetstream().publish(live.stream.subject("order", "o9"), b"{", headers={"ce-id": "odd"})
+    await live.settle(s.Orders, s.Spend)
+    await live.pool.execute(LEFT.replace("{s}", SCHEMA))
+    live.tampered = True  # consumers are reset and retired
+    async with with_duties(live) as made:
+        yield made
+
+
+def permitted(duty: Duty, needs: Duty) -> bool:
+    """Return whether a role with this duty is to do what takes another one."""
+    return duty in (Duty.OWNER, needs) or (duty, needs) == (Duty.OPERATOR, Duty.OBSERVER)
+
+
+def settle_environment(monkeypatch: pytest.MonkeyPatch, live: ConsumerHarness, url: str) -> None:
+    """Have commands in this process work on the harness's servers as the role of the URL."""
+    for name, value in environment(live, poison="bad").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PROJECTIONIST_POSTGRES__URL", url)
+    monkeypatch.delitem(sys.modules, "tests.support.shop_app", raising=False)
+
+
+@pytest.mark.parametrize("duty", list(Duty))
+async def test_each_command_works_for_its_duty_and_tells_others_what_is_missing(
+    live: ConsumerHarness,
+    urls: dict[Duty, str],
+    duty: Duty,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settle_environment(monkeypatch, live, urls[duty])
+    odd = str((await live.nats.jetstream().stream_info(live.stream.name)).state.last_seq)
+    wrong: list[str] = []
+    for call, needs in CALLS.items():
+        try:
+            code: int | str = await anyio.to_thread.run_sync(main, call.format(odd=odd).split())
+        except BaseException as error:  # noqa: BLE001  a traceback is what no user may see
+            code = f"{type(error).__name__}: {error}"
+        shown = capsys.readouterr()
+        text = f"{call}: {code}\n{shown.err[-600:]}{shown.out[-300:]}"
+        if code in (0, 3) and "denied" not in shown.err + shown.out:
+            continue
+        told = f"role '{named(live, duty)}'" in shown.err and (
+            f"roles apply --{needs} " in shown.err or f"'{named(live, Duty.OWNER)}'" in shown.err
+        )
+        if permitted(duty, needs) or code != 1 or not told:
+            wrong.append(text)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("call", PROCESSES)
+async def test_each_process_works_for_its_duty_and_tells_others_what_is_missing(
+    live: ConsumerHarness, urls: dict[Duty, str], call: str
+) -> None:
+    needs = PROCESSES[call]
+    env = environment(
+        live, poison="bad", telemetry__exporter="otlp", telemetry__endpoint="http://127.0.0.1:9"
+    )
+    begun = {"run": "worker.running", "relay": "relay.running", "observe": "telemetry.observed"}[
+        call.split(maxsplit=1)[0]
+    ]
+    for duty in (needs, Duty.READER):
+        async with projectionist(
+            *call.split(), env={**env, "PROJECTIONIST_POSTGRES__URL": urls[duty]}
+        ) as child:
+            if duty is needs:
+                await child.heard(begun)
+                child.signal(signal.SIGTERM)
+                ended = await child.ended()
+                assert (ended.code, "denied" in ended.err) == (0, False), ended.err
+            else:
+                ended = await child.ended()
+                assert ended.code == 1
+                assert "Traceback" not in ended.err
+                assert f"roles apply --{needs} {urlsplit(urls[duty]).username}" in ended.err, ended.err
+
+
+async def test_each_command_that_takes_a_duty_is_tried() -> None:
+    asked = {call.split()[0] for call in (*CALLS, *PROCESSES)}
+    assert {name for name, duty in COMMANDS.items() if duty} - asked == {"adopt", "models"}

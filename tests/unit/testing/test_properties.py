@@ -1,0 +1,289 @@
+"""`check_projection`: sound consumers pass, and each kind of unsound one is shown by a small history."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import random
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from importlib import import_module
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from projectionist.api import (
+    Delete,
+    Event,
+    Intent,
+    Projection,
+    ProjectionistError,
+    Reactor,
+    Refuse,
+    SqlProjection,
+    Tx,
+    event,
+    on,
+)
+from projectionist.core.errors import DefinitionError
+from projectionist.testing import check_projection
+
+log = logging.getLogger(__name__)
+
+
+class BoxFilled(Event, type="box.filled"):
+    owner: str
+    pieces: int
+    price: Decimal = Decimal(0)
+
+
+class BoxClosed(Event, type="box.closed"):
+    pass
+
+
+@event(type="box.marked")
+@dataclass
+class BoxMarked:
+    marks: list[str]
+
+
+class BoxTold(Intent, provider="email"):
+    to: str
+
+
+HISTORIES = st.lists(
+    st.tuples(
+        st.sampled_from(["box/1", "box/2", "box/3"]),
+        st.one_of(
+            st.builds(
+                BoxFilled,
+                owner=st.sampled_from(["ann", "bob"]),
+                pieces=st.integers(0, 9),
+                price=st.sampled_from([Decimal(0), Decimal("1.50")]),
+            ),
+            st.builds(BoxClosed),
+            st.builds(BoxMarked, st.lists(st.sampled_from("abc"))),
+        ),
+    ),
+    max_size=5,
+)
+SHORT = st.lists(
+    st.tuples(
+        st.sampled_from(["box/1", "box/2"]),
+        st.one_of(
+            st.builds(BoxFilled, owner=st.just("ann"), pieces=st.integers(0, 3)),
+            st.builds(BoxMarked, st.lists(st.sampled_from("abc"))),
+        ),
+    ),
+    max_size=6,
+)
+"""Two events of one kind nearly always, so that a hundred histories show what two of them can."""
+PLACE: dict[str, Any] = {"stream": "BOXES", "subjects": "boxes.{type}.{id}"}
+
+
+class SoundBox(Projection, **PLACE, table="sound_box", key="box"):
+    box: str
+    pieces: int = 0
+    price: Decimal = Decimal(0)
+    marks: list[str] = []
+
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> None:
+        log.info("%s is filled", self.box)
+        self.pieces += event.pieces
+        self.price += event.price
+
+    @on(BoxMarked)
+    def marked(self, event: BoxMarked) -> None:
+        self.marks = sorted({*self.marks, *event.marks})
+
+    @on(BoxClosed)
+    def closed(self, event: BoxClosed) -> Iterator[BoxTold | Delete]:
+        if not self.pieces:
+            raise Refuse("it is empty")
+        yield BoxTold(to=self.box)
+        if self.pieces > 9:
+            yield Delete()
+
+
+class SoundOwner(Projection, **PLACE, table="sound_owner", key="owner"):
+    owner: str
+    pieces: int = 0
+
+    @on(BoxFilled, key="owner")
+    def filled(self, event: BoxFilled) -> None:
+        self.pieces += event.pieces
+
+
+class SoundReactor(Reactor, **PLACE, sequence="monotonic"):
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> BoxTold:
+        return BoxTold(to=event.owner)
+
+
+class SoundUnordered(Projection, **PLACE, sequence="unordered", table="sound_unordered", key="owner"):
+    owner: str
+    most: int = 0
+
+    @on(BoxFilled, key="owner")
+    def filled(self, event: BoxFilled) -> None:
+        self.most = max(self.most, event.pieces)
+
+
+@pytest.mark.parametrize("sound", [SoundBox, SoundOwner, SoundReactor, SoundUnordered])
+def test_a_sound_consumer_passes(sound: type) -> None:
+    check_projection(sound, events=HISTORIES)
+
+
+class LastWriter(Projection, **PLACE, table="last_writer", key="owner"):
+    owner: str
+    pieces: int = 0
+
+    @on(BoxFilled, key="owner")
+    def filled(self, event: BoxFilled) -> None:
+        self.pieces = event.pieces
+
+
+class TooOrdered(Projection, **PLACE, sequence="unordered", table="too_ordered", key="box"):
+    box: str
+    pieces: int = 0
+
+    @on(BoxFilled, key=lambda event, envelope: envelope.aggregate_id)
+    def filled(self, event: BoxFilled) -> None:
+        self.pieces = event.pieces
+
+
+class AsksTime(Projection, **PLACE, table="asks_time", key="box"):
+    box: str
+    at: float = 0.0
+
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> None:
+        self.at = time.time()
+
+
+class AsksDay(Projection, **PLACE, table="asks_day", key="day"):
+    day: str
+    pieces: int = 0
+
+    @on(BoxFilled, key=lambda event: date.today().isoformat())  # noqa: DTZ011 this is what is found
+    def filled(self, event: BoxFilled) -> None:
+        self.pieces += 1
+
+
+class AsksNow(Projection, **PLACE, table="asks_now", key="box"):
+    box: str
+    open: bool = False
+
+    @on(BoxFilled, when=lambda row, event: dt.datetime.now(dt.UTC).year > 1)
+    def filled(self, event: BoxFilled) -> None:
+        self.open = True
+
+
+class AsksChance(Reactor, **PLACE):
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> BoxTold | None:
+        return BoxTold(to="a") if random.random() < 2 else None
+
+
+class DrawsId(Reactor, **PLACE):
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> BoxTold:
+        return BoxTold(to=str(uuid.uuid4()))
+
+
+class Remembers(Projection, **PLACE, table="remembers", key="box"):
+    box: str
+    number: int = 0
+
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> None:
+        REMEMBERED.append(event.owner)
+        self.number = len(REMEMBERED)
+
+
+class RemembersOnce(Reactor, **PLACE):
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> BoxTold | None:
+        if (event.owner, event.pieces) in ONCE:
+            return None
+        ONCE.add((event.owner, event.pieces))
+        return BoxTold(to=event.owner)
+
+
+class ChangesEvent(Projection, **PLACE, table="changes_event", key="box"):
+    box: str
+    marks: str = ""
+
+    @on(BoxMarked)
+    def marked(self, event: BoxMarked) -> None:
+        event.marks.append("!")
+        self.marks = "".join(event.marks)
+
+
+class Errs(Projection, **PLACE, table="errs", key="box"):
+    box: str
+    pieces: int = 0
+
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> None:
+        self.pieces = 10 // event.pieces
+
+
+REMEMBERED: list[str] = []
+ONCE: set[tuple[str, int]] = set()
+
+
+@pytest.mark.parametrize(
+    ("unsound", "found"),
+    [
+        (LastWriter, r"delivered as .*they gave\n  row 'ann' with pieces = \d, not \d"),
+        (TooOrdered, r"delivered as .*row '\d' with pieces"),
+        (AsksTime, r"not pure: AsksTime.filled asks for time.time"),
+        (AsksDay, r"asks for date.today"),
+        (AsksNow, r"asks for datetime.now"),
+        (AsksChance, r"AsksChance.filled asks for random.random"),
+        (DrawsId, r"DrawsId.filled asks for os.urandom"),
+        (Remembers, r"remembers something beside its rows.*\n  row '\d' with number = \d+, not \d+"),
+        (RemembersOnce, r"remembers something beside its rows.*\n  no intents BoxTold"),
+        (ChangesEvent, r"ChangesEvent.marked changes its BoxMarked"),
+        (Errs, r"event box/\d:1 failed: ZeroDivisionError"),
+    ],
+)
+def test_an_unsound_consumer_is_shown_by_a_small_history(unsound: type, found: str) -> None:
+    with pytest.raises(AssertionError, match=f"(?s){found}") as raised:
+        check_projection(unsound, events=SHORT)
+    head, *told = str(raised.value).splitlines()
+    assert head == f"{unsound.__name__} and the events"
+    assert len([line for line in told if "box/" in line and "  Box" in line]) <= 2, told
+
+
+def test_what_cannot_be_checked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NeedsDatabase(SqlProjection, **PLACE):
+        tables = {"needs_database": "box text"}
+
+        @on(BoxFilled)
+        async def filled(self, tx: Tx, event: BoxFilled) -> None: ...
+
+    with pytest.raises(DefinitionError, match="is a SqlProjection"):
+        check_projection(NeedsDatabase, events=HISTORIES)
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    monkeypatch.delitem(sys.modules, "projectionist.testing.properties")
+    with pytest.raises(ProjectionistError, match="pip install hypothesis"):
+        import_module("projectionist.testing.properties")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [st.lists(st.builds(BoxClosed), min_size=1), st.tuples(st.just("box/1"), st.builds(BoxClosed))],
+    ids=["no aggregates", "one pair"],
+)
+def test_what_is_drawn_and_is_no_history_is_told_with_what_to_draw(events: Any) -> None:
+    with pytest.raises(ProjectionistError, match=r"no aggregate with its event\. Draw lists of pairs"):
+        check_projection(SoundBox, events=events)
