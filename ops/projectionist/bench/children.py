@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from projectionist.bench.scene import Scene, environment
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.05
 GRACE_S = 20
 _SAID_BYTES = 4000
+_STATUS = Path("/proc/self/status")
 
 
 class BenchError(ProjectionistError):
@@ -38,6 +40,7 @@ class Child:
         self._process = process
         self._said = said
         self._used: struct_rusage | None = None
+        self._peak_kb = 0
 
     def check(self) -> None:
         """Raise BenchError if it has ended."""
@@ -51,9 +54,8 @@ class Child:
 
     @property
     def rss_mb(self) -> float:
-        """Return its memory at its largest."""
-        unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-        return self._used.ru_maxrss / unit if self._used else 0
+        """Return its memory at its largest, as last looked at while it ran."""
+        return self._peak_kb / (1 << 10)
 
     async def over(self, seconds: float) -> int:
         """Wait until it has ended by itself; its exit code."""
@@ -77,16 +79,29 @@ class Child:
 
     def _ended(self) -> bool:
         if self._used is None:
+            self._peak_kb = max(self._peak_kb, _peak_kb(self._process.pid))
             pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
             if pid:
                 self._process.returncode = os.waitstatus_to_exitcode(status)
                 self._used = used
+                if not _STATUS.exists():
+                    self._peak_kb = used.ru_maxrss >> 10  # told in bytes where there is no /proc
         return self._used is not None
 
     def said(self) -> str:
         """Return the end of what it has written."""
         self._said.seek(0)
         return self._said.read()[-_SAID_BYTES:].decode("utf-8", "replace").strip()
+
+
+def _peak_kb(pid: int) -> int:
+    """Return the most memory that a process has had since its program began; 0 where that is not told or it has ended.
+    `ru_maxrss` of Linux counts the memory of whoever started the process, which a test run has hundreds of MB of."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
 
 
 @asynccontextmanager
