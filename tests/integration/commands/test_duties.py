@@ -8,18 +8,21 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import anyio.to_thread
+import asyncpg
 import pytest
 import pytest_asyncio
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.duties import named, with_duties
 from tests.support.process import projectionist
+from tests.support.recording import CartOpened, RecordingApp
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
 
-from projectionist.core.postgres.rights import Duty
+from projectionist.core.postgres.rights import GRANTED, Duty
 from projectionist.ops.cli.command_duties import COMMANDS
 from projectionist.ops.main import main
+from projectionist.outbox.recording.recorded import VersionConflict
 
 pytestmark = pytest.mark.asyncio
 
@@ -57,11 +60,13 @@ CALLS: dict[str, Duty] = {
     f"preview {APP} Orders": Duty.RUNNER,
     f"preview {APP} Orders --reveal {WHY}": Duty.RUNNER,
     f"row {APP} Orders o1": Duty.RUNNER,
+    f"models {APP} --msgspec": Duty.OBSERVER,
     f"purge {APP}": Duty.RUNNER,
     f"migrate {APP}": Duty.OWNER,
     "roles plan": Duty.OWNER,
     "roles apply": Duty.OWNER,
     f"erase {APP} --event bad --source shop --plan": Duty.OWNER,
+    f"erase {APP} --aggregate order/o3 --stream {WHY}": Duty.OWNER,
     f"rebuild {APP} Orders --plan": Duty.OWNER,
     f"rebuild {APP} Orders --accept-differences": Duty.OWNER,
     f"generations drop {APP} Orders 1": Duty.OWNER,
@@ -74,6 +79,8 @@ LEFT = """
     insert into {s}.outbox (seq, provider, destination, lane, place, state)
     select seq, 'p', 'd', key, seq, 'dead' from {s}.intents where key in ('one', 'other');
     insert into {s}.incidents (consumer, kind, incarnation, seq, detail) values (1, 'late', 1, 1, 'd')"""
+ELSEWHERE = "update {s}.owner set database = 0, name = 'another'"
+"""Has the database be a copy: its schema was at home in another one."""
 PROCESSES = {
     f"run {APP}": Duty.RUNNER,
     "relay tests.support.relay_app:hooks": Duty.RELAY,
@@ -90,6 +97,7 @@ async def urls(live: ConsumerHarness) -> AsyncIterator[dict[Duty, str]]:
     for number in range(3):
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
         await live.publish(OrderPaid(), f"o{number}", 2)
+    await live.publish(OrderPlaced("ann", 1), "o3", 1)
     await live.publish(OrderNoted("bad"), "o0", 3, id="bad")
     await live.nats.jetstream().publish(live.stream.subject("order", "o9"), b"{", headers={"ce-id": "odd"})
     await live.settle(s.Orders, s.Spend)
@@ -112,6 +120,29 @@ def settle_environment(monkeypatch: pytest.MonkeyPatch, live: ConsumerHarness, u
     monkeypatch.delitem(sys.modules, "tests.support.shop_app", raising=False)
 
 
+async def refusal_of(
+    live: ConsumerHarness,
+    call: str,
+    duty: Duty,
+    needs: Duty,
+    capsys: pytest.CaptureFixture[str],
+) -> str | None:
+    """Call a command as the role of a duty; None where it works, else what it says, which has to be the right one."""
+    try:
+        code: int | str = await anyio.to_thread.run_sync(main, call.split())
+    except BaseException as error:  # noqa: BLE001  a traceback is what no user may see
+        code = f"{type(error).__name__}: {error}"
+    shown = capsys.readouterr()
+    if code in (0, 3) and "denied" not in shown.err + shown.out:
+        return None
+    told = f"role '{named(live, duty)}'" in shown.err and (
+        f"roles apply --{needs} " in shown.err or f"'{named(live, Duty.OWNER)}'" in shown.err
+    )
+    text = f"{call}: {code}\n{shown.err[-600:]}{shown.out[-300:]}"
+    assert (told, code, permitted(duty, needs)) == (True, 1, False), text
+    return shown.err
+
+
 @pytest.mark.parametrize("duty", list(Duty))
 async def test_each_command_works_for_its_duty_and_tells_others_what_is_missing(
     live: ConsumerHarness,
@@ -125,19 +156,93 @@ async def test_each_command_works_for_its_duty_and_tells_others_what_is_missing(
     wrong: list[str] = []
     for call, needs in CALLS.items():
         try:
-            code: int | str = await anyio.to_thread.run_sync(main, call.format(odd=odd).split())
-        except BaseException as error:  # noqa: BLE001  a traceback is what no user may see
-            code = f"{type(error).__name__}: {error}"
-        shown = capsys.readouterr()
-        text = f"{call}: {code}\n{shown.err[-600:]}{shown.out[-300:]}"
-        if code in (0, 3) and "denied" not in shown.err + shown.out:
-            continue
-        told = f"role '{named(live, duty)}'" in shown.err and (
-            f"roles apply --{needs} " in shown.err or f"'{named(live, Duty.OWNER)}'" in shown.err
-        )
-        if permitted(duty, needs) or code != 1 or not told:
-            wrong.append(text)
+            await refusal_of(live, call.format(odd=odd), duty, needs, capsys)
+        except AssertionError as error:
+            wrong.append(str(error))
     assert not wrong, "\n\n".join(wrong)
+
+
+async def test_an_erase_changes_something_for_the_owner_alone(
+    live: ConsumerHarness,
+    urls: dict[Duty, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call = f"erase {APP} --aggregate order/o3 --stream {WHY}"
+    before = await changeable(live)
+    for duty in (*GRANTED, Duty.OWNER):
+        settle_environment(monkeypatch, live, urls[duty])
+        refused = await refusal_of(live, call, duty, Duty.OWNER, capsys)
+        assert bool(refused) == (duty is not Duty.OWNER), duty
+        assert (await changeable(live) == before) == bool(refused), duty
+        if refused:
+            assert f"run it as '{named(live, Duty.OWNER)}', or make this role its member" in refused
+    assert [row[0] for row in await live.rows("orders")] == ["o0", "o1", "o2"]
+
+
+async def changeable(live: ConsumerHarness) -> list[object]:
+    """Return what an erase changes: rows, decisions, acts, and messages of the stream."""
+    messages = (await live.nats.jetstream().stream_info(live.stream.name)).state.messages
+    tables = ("decisions", "audit", "inbox where state = 'erased'")
+    return [
+        await live.rows("orders"),
+        messages,
+        *[await live.value(f"select count(*) from {{s}}.{one}") for one in tables],
+    ]
+
+
+async def test_a_database_and_a_stream_are_adopted_by_who_may_decide(
+    live: ConsumerHarness,
+    urls: dict[Duty, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    worked = set()
+    for duty in (*GRANTED, Duty.OWNER):
+        await live.pool.execute(ELSEWHERE.replace("{s}", SCHEMA))
+        await replace(live)
+        settle_environment(monkeypatch, live, urls[duty])
+        if await refusal_of(live, f"adopt --database {WHY}", duty, Duty.OPERATOR, capsys) is None:
+            assert await refusal_of(live, f"adopt Orders {WHY}", duty, Duty.OPERATOR, capsys) is None
+            worked.add(duty)
+        else:
+            assert await live.value("select name from {s}.owner") == "another", duty
+    assert worked == {Duty.RUNNER, Duty.OPERATOR, Duty.OWNER}
+
+
+async def replace(live: ConsumerHarness) -> None:
+    """Have the stream be another one of the same name."""
+    stream = live.nats.jetstream()
+    await stream.delete_stream(live.stream.name)
+    await stream.add_stream(name=live.stream.name, subjects=[live.stream.subjects])
+
+
+async def test_a_program_records_as_a_recorder_and_sees_nothing_that_waits_or_was_read(
+    live: ConsumerHarness, urls: dict[Duty, str]
+) -> None:
+    cart = RecordingApp(live.servers, live.database, live.stream)
+    for duty in (Duty.RECORDER, Duty.OBSERVER, Duty.READER):
+        connection = await asyncpg.connect(urls[duty])
+        recorder = cart.app.outbox(connection)
+        try:
+            if duty is Duty.RECORDER:
+                async with connection.transaction():
+                    first = await recorder.record("cart/1", CartOpened("ann"), expected_version=0, id="r")
+                async with connection.transaction():
+                    again = await recorder.record("cart/1", CartOpened("ann"), expected_version=0, id="r")
+                    assert (first.version, again.version, again.repeated) == (1, 1, True)
+                    with pytest.raises(VersionConflict):
+                        await recorder.record("cart/1", CartOpened("bob"), expected_version=0)
+                for table in ("inbox", "parked", "quarantine", "orders__g1"):
+                    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                        await connection.fetch(f"select from {SCHEMA}.{table}")
+            else:
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    async with connection.transaction():
+                        await recorder.record("cart/2", CartOpened("ann"), expected_version=0)
+        finally:
+            await connection.close()
+    assert await live.fetch("select aggregate, version from {s}.recorded_aggregates") == [("cart/1", 1)]
 
 
 @pytest.mark.parametrize("call", PROCESSES)
@@ -168,5 +273,5 @@ async def test_each_process_works_for_its_duty_and_tells_others_what_is_missing(
 
 
 async def test_each_command_that_takes_a_duty_is_tried() -> None:
-    asked = {call.split()[0] for call in (*CALLS, *PROCESSES)}
-    assert {name for name, duty in COMMANDS.items() if duty} - asked == {"adopt", "models"}
+    asked = {call.split()[0] for call in (*CALLS, *PROCESSES, "adopt")}
+    assert {name for name, duty in COMMANDS.items() if duty} - asked == set()

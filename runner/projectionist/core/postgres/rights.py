@@ -57,7 +57,7 @@ crash_marks            siud   -      sd       -        -
 decisions              si     -      si       s        -
 dirty_marks            si     -      si       -        -
 duplicates             sid    -      s        s        -
-floors                 siu    -      su       s        -
+floors                 siu    -      siu      s        -
 generations            s      -      s        s        -
 inbox                  siud   -      su       s        -
 incidents              siu    siu    siu      s        -
@@ -80,7 +80,7 @@ retired_consumers      s      -      s        s        -
 roles                  s      s      s        s        -
 runners                siud   -      su       s        -
 setbacks               siud   -      s        s        -
-settled_batches        sid    -      s        s        -
+settled_batches        sid    -      sd       s        -
 staged_intents         siud   sud    sud      s        -
 streams                siu    -      siu      s        -
 """
