@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from projectionist.runner.process.running import Running
     from projectionist.runner.wait.outcome import WaitResult
     from projectionist.runner.wait.read_row import Fetch, P
-    from projectionist.runner.wait.waiter import PublishReceipt
+    from projectionist.runner.wait.stored_events import PublishReceipt
 
 ProviderFactory = Callable[..., Any]
 
@@ -175,6 +175,24 @@ class App:
             "what to wait for is not clear",
             remedy="Give what `record` returned; or aggregate and version; or ack",
         )
+
+    async def wait_for_all(
+        self,
+        consumers: Iterable[type | str],
+        event: str | Recorded | PublishReceipt,
+        *,
+        timeout_s: float = 10,
+    ) -> list[WaitResult]:
+        """Return when each of these consumers has applied one event; an answer for each, in their order.
+
+        `event` is a token that its producer passed on, what `record` returned, or the answer of a publish. All of them
+        read the stream that holds it, else CannotWait is raised, as for a stream that was made anew since. Each answer
+        is `wait_for`'s: the consumer has applied at least this event, all at some moment and not at one.
+        """
+        names = [self._consumer(one).name for one in consumers]
+        if not names:
+            raise AppError("no consumer is named to wait for", remedy="Name those that are to be read then")
+        return await self._shared_waiter().cut(names, event, timeout_s)
 
     async def read(
         self, cls: type[P], key: object, *, connection: AwaitedConnection | None = None

@@ -46,6 +46,7 @@ async def test_events_are_stored_with_consecutive_versions(cart: RecordingApp) -
         version=2,
         ids=("cart/1:1", "cart/1:2"),
         sequence=2,
+        token=first.token,
         hashes=first.hashes,
     )
     assert (other.sequence, then.sequence, then.version) == (3, 4, 3)

@@ -23,7 +23,7 @@ from projectionist.outbox.publishing.publisher import Published
 from projectionist.runner import App
 from projectionist.runner.app import AppError
 from projectionist.runner.wait.outcome import WaitOutcome, WaitResult
-from projectionist.runner.wait.waiter import CannotWait
+from projectionist.runner.wait.stored_events import CannotWait
 
 pytestmark = pytest.mark.asyncio
 

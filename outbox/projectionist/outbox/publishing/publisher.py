@@ -15,11 +15,14 @@ from nats.js.errors import NotFoundError
 
 from projectionist.core import cloudevents
 from projectionist.core.nats import denials
+from projectionist.core.nats.denials import SubjectDenied
 from projectionist.core.retry_policy import RetryPolicy, wait
+from projectionist.core.stream_token import StreamToken, birth
 from projectionist.core.telemetry import names, server_attributes, tracing
 from projectionist.outbox.publishing.draft import Draft, Producer, PublishError
 from projectionist.outbox.publishing.publish_acks import Acks
 from projectionist.outbox.publishing.stored_subject import stored_as
+from projectionist.outbox.publishing.stream_birth import describe_stream
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -140,6 +143,29 @@ class Publisher(Producer):
             f"{draft.subject}: no stream took the event within {self._within_s:g} s ({trouble})",
             remedy="Check that a stream takes this subject, and publish the same draft again",
         )
+
+    async def token(self, published: Published) -> str:
+        """Return what a reader elsewhere waits by for this event: `App.wait_for_all`. Asks the broker once.
+
+        Take it right after the publish: it is of the stream as it is now. Raises PublishError where the broker does not
+        say so, and where the stream was made anew since.
+        """
+        try:
+            info, created = await describe_stream(self._client, published.stream, ANSWER_S)
+        except SubjectDenied as error:
+            raise PublishError(error.message, remedy=error.remedy) from error
+        except (NatsError, TimeoutError, OSError) as error:
+            raise PublishError(
+                f"no token: the broker does not describe the stream {published.stream} "
+                f"({str(error) or error.__class__.__name__})",
+                remedy="The event is stored. Ask for its token again",
+            ) from error
+        if info.state.last_seq < published.sequence:
+            raise PublishError(
+                f"no token: the stream {published.stream} has no sequence {published.sequence}: it was made anew since",
+                remedy="The event is gone with the stream that held it: publish it again",
+            )
+        return str(StreamToken(published.stream, birth(created), published.sequence))
 
     async def publish_many(self, drafts: Iterable[Draft], *, in_flight: int = 256) -> list[Published]:
         """Publish many, at most so many unanswered, begun in their order; raises the first failure.

@@ -84,7 +84,12 @@ class RecordCall(msgspec.Struct, frozen=True):
         ]
 
     def recorded(
-        self, version: int | None = None, *, sequence: int | None = None, repeated: bool = False
+        self,
+        version: int | None = None,
+        *,
+        sequence: int | None = None,
+        token: str | None = None,
+        repeated: bool = False,
     ) -> Recorded:
         """Return the answer where the events stand up to `version`."""
         version = self.version if version is None else version
@@ -97,6 +102,7 @@ class RecordCall(msgspec.Struct, frozen=True):
             version=version,
             ids=self.ids,
             sequence=sequence,
+            token=token,
             hashes=event_hashes(kind, schema, self.aggregate, version, frozen_body(last)),
             repeated=repeated,
         )

@@ -18,6 +18,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...]
     sequence: int | None = None
     """Of the last event in the stream; None where the relay is yet to publish it."""
+    token: str | None = None
+    """Of the last event, for readers elsewhere (`App.wait_for_all`); None without a sequence."""
     hashes: tuple[bytes, ...] = ()
     """What consumers know the content of the last event by: another event may bear its id."""
     repeated: bool = False

@@ -17,10 +17,12 @@ from nats.js.errors import NotFoundError
 from projectionist.core import cloudevents
 from projectionist.core.nats import connections
 from projectionist.core.retry_policy import wait
+from projectionist.core.stream_token import StreamToken, birth
 from projectionist.outbox.publishing.draft import Draft, PublishError
 from projectionist.outbox.publishing.publish_acks import wire_size
 from projectionist.outbox.publishing.publisher import RETRY, NotPublished, Publisher, WrongSequence
 from projectionist.outbox.publishing.stored_subject import DECLARE_ORIGIN, mirrored, stored_as
+from projectionist.outbox.publishing.stream_birth import describe_stream
 from projectionist.outbox.recording.call import (
     EventStream,
     RecordCall,
@@ -43,6 +45,13 @@ LOOK_BACK = 256
 """So many messages of the subject are read, one by one, to find what an earlier call has recorded."""
 
 T = TypeVar("T")
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where a call's events go: the stored subject, in the stream that was made when `birth` says."""
+
+    subject: str
+    birth: str
 
 
 class StreamRecorder:
@@ -90,12 +99,12 @@ class StreamRecorder:
         drafts = [_named(call, draft) for draft in call.drafts()]
         self._check_sizes(drafts)
         publisher = await self._publisher(call.stream)
-        subject = await self._stored_subject(call.stream, drafts[0].subject)
+        place = await self._place(call.stream, drafts[0].subject)
         before = -1
         while True:
-            sequence, recent = await self._recent(call, subject)
+            sequence, recent = await self._recent(call, place.subject)
             try:
-                return await self._append(publisher, call, drafts, subject, sequence, recent)
+                return await self._append(publisher, call, drafts, place, sequence, recent)
             except WrongSequence:
                 if sequence == before:
                     raise  # nobody came between: the server counts this subject in another way
@@ -113,7 +122,7 @@ class StreamRecorder:
         publisher: Publisher,
         call: RecordCall,
         drafts: list[Draft],
-        subject: str,
+        place: _Place,
         sequence: int,
         recent: list[StoredEvent],
     ) -> Recorded:
@@ -126,13 +135,16 @@ class StreamRecorder:
             published = await publisher.send(msgspec.structs.replace(draft, headers=headers))
             if published.duplicate and call.id is not None:
                 # The stream knows the id. Whether it is that of this event is for us to find out.
-                stored = await self._from(call.stream.name, subject, published.sequence, len(drafts) - n)
+                stored = await self._from(
+                    call.stream.name, place.subject, published.sequence, len(drafts) - n
+                )
                 standing = standing_of(call, drafts[n:], stored)
                 found = standing[0] or StandingEvent(0, same=False)
                 if published.sequence <= sequence or not found.same:
                     return judge_call(call, actual, [*[None] * n, found, *standing[1:]])
             sequence = published.sequence
-        return call.recorded(sequence=sequence)
+        token = StreamToken(call.stream.name, place.birth, sequence)
+        return call.recorded(sequence=sequence, token=str(token))
 
     async def _recent(self, call: RecordCall, subject: str) -> tuple[int, list[StoredEvent]]:
         """Return the last sequence of the subject, and the aggregate's events down to the expected version, newest
@@ -177,13 +189,13 @@ class StreamRecorder:
 
         return await self._asked(ask)
 
-    async def _stored_subject(self, stream: EventStream, subject: str) -> str:
-        async def ask() -> str:
+    async def _place(self, stream: EventStream, subject: str) -> _Place:
+        async def ask() -> _Place:
             try:
-                config = (await self._client.jetstream().stream_info(stream.name)).config
-                if mirror := mirrored(config):
+                info, created = await describe_stream(self._client, stream.name)
+                if mirror := mirrored(info.config):
                     raise PublishError(mirror, remedy=DECLARE_ORIGIN)
-                return stored_as(subject, config)
+                return _Place(stored_as(subject, info.config), birth(created))
             except NotFoundError:
                 raise PublishError(
                     f"there is no stream {stream.name}",

@@ -8,34 +8,40 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from projectionist.core.aggregates import AggregateError, parted
-from projectionist.core.content_hash import event_hashes
-from projectionist.core.errors import ProjectionistError
-from projectionist.core.nats import connections
 from projectionist.core.postgres import connections as db
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.statements import Statements
+from projectionist.core.stream_token import StreamToken
+from projectionist.outbox.recording.recorded import Recorded
 from projectionist.outbox.relay.notify import channel
 from projectionist.runner.database.dead_sessions import SILENT_BEATS
-from projectionist.runner.decoding.decoder import Decoder
-from projectionist.runner.decoding.delivery import Unreadable
 from projectionist.runner.jetstream import api
 from projectionist.runner.wait.outcome import AwaitedEvent, WaitOutcome, WaitResult, answer, describe_progress
+from projectionist.runner.wait.stored_events import (
+    CannotWait,
+    PublishReceipt,
+    SharedMessage,
+    StoredEvents,
+    awaited,
+    place_of,
+    refuse_strangers,
+    together,
+)
 
 if TYPE_CHECKING:
     import asyncpg
     from asyncpg import Record
-    from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.outbox.recording.recorded import Recorded
     from projectionist.projections.compiled.definition import Definition
 
     _Find = Callable[[], Awaitable[AwaitedEvent | WaitResult | None]]
@@ -57,22 +63,6 @@ class UnservedConsumer(msgspec.Struct, frozen=True):
     decided: bool
     """Whether it is paused or its breaker is open; else no process runs it, which passes while processes change."""
     since: float
-
-
-class CannotWait(ProjectionistError):
-    """The thing that was asked for cannot be waited for."""
-
-
-class PublishReceipt(Protocol):
-    """The answer to a publish: that of `Publisher`."""
-
-    @property
-    def stream(self) -> str:
-        """Return the stream that has it."""
-
-    @property
-    def sequence(self) -> int:
-        """Return the sequence in it."""
 
 
 class Waiter:
@@ -101,8 +91,8 @@ class Waiter:
         """When each of them was looked at."""
         self._callers = 0
         self._connection: asyncpg.Connection[Record] | None = None
-        self._client: Client | None = None
-        self._asking, self._dialling = asyncio.Lock(), asyncio.Lock()
+        self._stored = StoredEvents(settings.nats)
+        self._asking = asyncio.Lock()
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -140,7 +130,8 @@ class Waiter:
         if (elsewhere := _elsewhere(definition, recorded.stream)) is not None:
             return elsewhere
         if sequence is not None:
-            return await self._within(timeout_s, lambda: self._read(definition, sequence))
+            message = self._stored.message(StreamToken(recorded.stream, "", sequence))
+            return await self._within(timeout_s, lambda: self._read(definition, message))
         ordered = definition.sequence != "unordered"
 
         async def find() -> AwaitedEvent:
@@ -163,7 +154,22 @@ class Waiter:
         definition = self._definitions[name]
         if (elsewhere := _elsewhere(definition, ack.stream)) is not None:
             return elsewhere
-        return await self._within(timeout_s, lambda: self._read(definition, ack.sequence))
+        message = self._stored.message(StreamToken(ack.stream, "", ack.sequence))
+        return await self._within(timeout_s, lambda: self._read(definition, message))
+
+    async def cut(
+        self, names: Sequence[str], event: str | Recorded | PublishReceipt, timeout_s: float
+    ) -> list[WaitResult]:
+        """Wait until each of these consumers has applied one event; its message is read once for all of them."""
+        place = place_of(event)
+        definitions = [self._definitions[name] for name in names]
+        refuse_strangers(definitions, place.stream)
+        if isinstance(place, Recorded):
+            return await together(self.recorded(name, place, timeout_s) for name in names)
+        message = self._stored.message(place)
+        return await together(
+            self._within(timeout_s, partial(self._read, one, message)) for one in definitions
+        )
 
     async def row(self, statement: str, *arguments: object) -> Record | None:
         """Return the first row of a statement, on the connection that all who wait share."""
@@ -327,51 +333,21 @@ class Waiter:
             )
         return rows[0]
 
-    async def _broker(self) -> Client:
-        async with self._dialling:
-            if self._client is None:
-                self._client = await connections.connect(self._settings.nats, name="projectionist wait")
-            return self._client
-
-    async def _read(self, definition: Definition, seq: int) -> AwaitedEvent | WaitResult | None:
-        """Return which event the stream holds there, read as the consumer reads it. None while the consumer stands in a
-        stream that is gone, of which the same sequences told other things."""
-        client = await self._broker()
-        stream = await api.stream(client, definition.stream)
+    async def _read(self, definition: Definition, message: SharedMessage) -> AwaitedEvent | WaitResult | None:
+        """Return which event the message is, read as the consumer reads it. None while the consumer stands in a stream
+        that is gone, of which the same sequences told other things."""
+        seen = await message.read()
         row = await self._consumer(definition.name)
-        number, incarnation = row["number"], row["incarnation"]
-        if row["created"] not in (None, stream.created):
+        if row["created"] not in (None, seen.created):
+            message.forget()
             return None
-        message = await api.message(client, definition.stream, seq)
-        if message is None or message.seq != seq:
-            return AwaitedEvent(consumer=number, incarnation=incarnation, seq=seq)
-        if not definition.subjects.reads(message.subject):
-            return WaitResult(WaitOutcome.NOT_MEANT, f"{definition.name} does not read {message.subject}")
-        policy = self._settings.policy(definition.name)
-        reader = Decoder.of(definition, policy)
-        found = reader.reread(message.arrival(), seq, incarnation)
-        if isinstance(found, Unreadable):
-            return AwaitedEvent(consumer=number, incarnation=incarnation, seq=seq)
-        ordered = definition.sequence != "unordered"
-        aggregate, version = (found.aggregate, found.version) if ordered else (None, None)
-        return AwaitedEvent(
-            consumer=number,
-            aggregate=aggregate,
-            version=version,
-            source=found.source,
-            id=found.id,
-            incarnation=incarnation,
-            seq=seq,
-            hashes=event_hashes(found.type, found.schema, found.aggregate, found.version, found.data),
-        )
+        return awaited(definition, self._settings.policy(definition.name), row, seen)
 
     async def _close(self) -> None:
         connection, self._connection = self._connection, None
-        client, self._client = self._client, None
         if connection is not None:
             connection.terminate()
-        if client is not None:
-            await client.close()
+        await self._stored.close()
 
 
 def _elsewhere(definition: Definition, stream: str) -> WaitResult | None:
