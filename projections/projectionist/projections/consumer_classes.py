@@ -119,7 +119,7 @@ class Reactor:
 
 
 class SqlProjection:
-    """Events in; async handlers write SQL of their own in the open transaction, a savepoint per event.
+    """Events in; async handlers write SQL of their own in the open transaction, and one that fails is undone alone.
 
     `tables` maps each table's name (or `schema.table`) to the body of its `create table`. SQL, there and in
     handlers, names them by placeholder only: `insert into {order_totals} …`, so that a rebuild can fill

@@ -1,14 +1,14 @@
-"""A SqlProjection inside the batch transaction: its handlers run one by one, each in a savepoint of its own."""
+"""A SqlProjection inside the batch transaction: its handlers run one after the other, all of them in one savepoint.
+
+Where one fails, what was tried with it is undone and tried in parts; an event that is left alone has a savepoint of its
+own, and what happens to it there is what happens to it.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from math import inf
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import anyio
 import asyncpg
 import msgspec
 
@@ -19,12 +19,12 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.projections.copying import copied
 from projectionist.projections.folding.failure import FailureKind, failure_of
-from projectionist.projections.folding.step import Step
 from projectionist.projections.reactor_answers import answer_of
 from projectionist.projections.tables.ddl import sql_names
-from projectionist.projections.tables.sql_tables import resolved
+from projectionist.runner.batch.handler_transaction import STAY, HandlerTransaction, RunApart, Unused
 from projectionist.runner.batch.handlers import FoldedBatch, failed, later, ordered, preset, step_of
 from projectionist.runner.batch.outcomes import FailedAt
+from projectionist.runner.batch.sql_segments import Segment, Segments, SqlEvent
 from projectionist.runner.batch.times import USUAL
 
 if TYPE_CHECKING:
@@ -36,96 +36,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.writes import EventFailure
     from projectionist.runner.decoding.delivery import Delivery
 
-
-_END = re.compile(
-    r"(?:[\s;]|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
-    r"(?:(?:commit|end|abort)\b|prepare\s+transaction\b|rollback\b(?!\s+(?:(?:work|transaction)\s+)?to\b))",
-    re.IGNORECASE | re.DOTALL,
-)
-"""A statement that ends the transaction it stands in."""
-_SETS = re.compile(
-    r"(?:[\s;]|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:set|reset|discard)\b|.*\bset_config\s*\(",
-    re.IGNORECASE | re.DOTALL,
-)
-"""A statement whose effect stays in the transaction, or in the session, for events of others."""
-
-
-_STAY = (
-    "would stay for the events of others; pass a value, say `at time zone`, or call a function that is created with"
-    " `set … = …` of its own"
-)
-
-
-class HandlerTransaction:
-    """The transaction as a handler sees it: `{table}` stands for the generation that is written.
-
-    It cannot be ended from here: the batch would be half committed, and what follows it not at all together.
-    """
-
-    def __init__(self, connection: Connection, names: dict[str, str], idle_s: float) -> None:
-        self._connection, self._idle_s = connection, idle_s
-        self._names = names
-        self._patience = anyio.CancelScope()
-
-    async def execute(self, sql: str, *args: Any) -> str:
-        """Run a statement; returns its command tag."""
-        with self._used():
-            if args:
-                return await self._connection.execute(self._resolved(sql), *args)
-            # Without arguments the driver would run several at once, of which only the first can be looked at.
-            prepared = await self._connection.prepare(self._resolved(sql))
-            await prepared.fetch()
-            return prepared.get_statusmsg() or ""
-
-    async def executemany(self, sql: str, args: Any) -> None:
-        """Run a statement for each sequence of arguments."""
-        with self._used():
-            await self._connection.executemany(self._resolved(sql), args)
-
-    async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """Return all rows."""
-        with self._used():
-            return await self._connection.fetch(self._resolved(sql), *args)
-
-    async def fetchrow(self, sql: str, *args: Any) -> Any:
-        """Return the first row, if there is one."""
-        with self._used():
-            return await self._connection.fetchrow(self._resolved(sql), *args)
-
-    async def fetchval(self, sql: str, *args: Any) -> Any:
-        """Return the first column of the first row."""
-        with self._used():
-            return await self._connection.fetchval(self._resolved(sql), *args)
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Time a handler; raise Unused once it has gone without a statement of the transaction for too long."""
-        with anyio.CancelScope(deadline=anyio.current_time() + self._idle_s) as self._patience:
-            yield
-        if self._patience.cancelled_caught:
-            raise Unused(
-                f"the handler has made no use of its transaction for {self._idle_s:g} s, and has not returned"
-            )
-
-    @contextmanager
-    def _used(self) -> Iterator[None]:
-        """Time a statement, which PostgreSQL ends when it takes too long."""
-        self._patience.deadline = inf
-        try:
-            yield
-        finally:
-            self._patience.deadline = anyio.current_time() + self._idle_s
-
-    def _resolved(self, sql: str) -> str:
-        if _END.match(sql):
-            raise ValueError("a handler cannot end the transaction of its batch; an error undoes its event")
-        if _SETS.match(sql):
-            raise ValueError(f"a handler cannot change settings, which {_STAY}")
-        return resolved(sql, self._names)
-
-
-class Unused(Exception):
-    """A handler neither goes on nor returns."""
+_BY_DATABASE = (asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 class _HasSet(Exception):
@@ -151,6 +62,10 @@ class SqlHandlers:
         """Settings that handlers met when the last batch ended."""
         self._generation = 0
         self.at: str | None = None
+        self._unused: dict[int, str] = {}
+        """Why a handler was given up, by the index of its step: it is not waited for twice in one batch."""
+        self._apart: set[str] = set()
+        """Handlers that do what only a savepoint of their own can undo, by name."""
         self._handlers = consumer.definition.cls()
         self._follow()
 
@@ -191,46 +106,81 @@ class SqlHandlers:
         self, courses: Sequence[AggregatePlan], refusal: Refusal | None, *, each: bool = False
     ) -> FoldedBatch:
         self.at = None
+        self._unused.clear()
         broken = preset(courses, self._consumer.policy.retry, refusal)
-        stopped: set[int] = set()
+        segments = Segments(self._events(courses, broken), self._apart, singly=each)
         intents: list[tuple[Delivery, EmittedIntent]] = []
-        for index, (at, delivery) in enumerate(ordered(courses, broken)):
-            step = step_of(self._consumer.definition, index, delivery)
-            if step is None or at in stopped:
+        while segment := segments.following():
+            if len(segment) > 1:
+                blamed = await self._together(segment, intents)
+                if blamed is not None:
+                    segments.split(segment, blamed)
                 continue
-            self.at = delivery.aggregate or delivery.id
-            failure = await self._run(step, delivery, intents, each=each)
+            (one,) = segment
+            failure = await self._alone(one, intents, each=each)
             if failure is not None:
-                stopped.add(at)
-                broken[at] = FailedAt(courses[at].tried.index(delivery), failure)
+                segments.stop(one.course)
+                broken[one.course] = FailedAt(courses[one.course].tried.index(one.delivery), failure)
         self.at = None
         return FoldedBatch(broken, intents, {}, frozenset(), [])
+
+    def _events(self, courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> Segment:
+        definition = self._consumer.definition
+        return [
+            SqlEvent(course, delivery, step)
+            for index, (course, delivery) in enumerate(ordered(courses, broken))
+            if (step := step_of(definition, index, delivery)) is not None
+        ]
 
     async def write(self, folded: FoldedBatch) -> None:
         """Write nothing: the handlers have."""
 
-    async def _run(
-        self, step: Step, delivery: Delivery, intents: list[tuple[Delivery, EmittedIntent]], *, each: bool
-    ) -> EventFailure | None:
-        handler, retry = step.handler, self._consumer.policy.retry
-        event = copied(step.event) if handler.copies else step.event
+    async def _together(
+        self, segment: Segment, intents: list[tuple[Delivery, EmittedIntent]]
+    ) -> range | None:
+        """Run the handlers of several events in one savepoint; return the places of those to blame where one failed,
+        and nothing of them is left."""
+        emitted: list[tuple[Delivery, EmittedIntent]] = []
+        blamed = range(len(segment))
+        self._tx.apart = False
         try:
             async with self._connection.transaction():
-                args = (self._handlers, self._tx, event)
-                with self._tx.waiting():
-                    result = (
-                        await handler.call(*args, step.envelope())
-                        if handler.envelope
-                        else await handler.call(*args)
-                    )
-                answer = answer_of(result)
-                if answer.delete:
-                    raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
-                # After a failed statement this fails too, even if the handler has swallowed the error.
+                for place, one in enumerate(segment):
+                    blamed = range(place, place + 1)
+                    emitted += await self._called(one)
+                blamed, self.at = range(len(segment)), None
+                # After a failed statement this fails too, even if a handler has swallowed the error.
+                await self._connection.execute("select")
+        except _BY_DATABASE as error:
+            if self._is_outage(error):
+                raise
+        except Unused as error:
+            self._unused[segment[blamed.start].step.index] = str(error)
+        except RAISED as error:
+            if is_cancelled(error):
+                raise
+        else:
+            intents += emitted
+            return None
+        if self._tx.doubtful:
+            self._apart.add(segment[blamed.start].step.handler.name)
+        return blamed
+
+    async def _alone(
+        self, one: SqlEvent, intents: list[tuple[Delivery, EmittedIntent]], *, each: bool
+    ) -> EventFailure | None:
+        """Run the handler of one event in a savepoint of its own."""
+        step, delivery, retry = one.step, one.delivery, self._consumer.policy.retry
+        if (why := self._unused.get(step.index)) is not None:
+            return later(delivery, retry, why)
+        self._tx.apart = True
+        try:
+            async with self._connection.transaction():
+                emitted = await self._called(one)
                 await self._connection.execute("select")
                 if each and await self._seen() != self._before:
-                    raise ValueError(f"a handler has changed settings of the session, which {_STAY}")
-        except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                    raise ValueError(f"a handler has changed settings of the session, which {STAY}")
+        except _BY_DATABASE as error:
             if self._is_outage(error):
                 raise
             if isinstance(error, asyncpg.InsufficientPrivilegeError):
@@ -244,8 +194,26 @@ class SqlHandlers:
             if is_cancelled(error):
                 raise
             return failed(failure_of(step, error), delivery, retry)
-        intents.extend((delivery, one) for one in answer.intents)
+        intents += emitted
         return None
+
+    async def _called(self, one: SqlEvent) -> list[tuple[Delivery, EmittedIntent]]:
+        """Call the handler of an event; return the intents that it has emitted."""
+        step, delivery = one.step, one.delivery
+        self.at = delivery.aggregate or delivery.id
+        handler = step.handler
+        event = copied(step.event) if handler.copies else step.event
+        args = (self._handlers, self._tx, event)
+        await self._tx.speak()
+        self._tx.doubtful = False
+        with self._tx.waiting():
+            result = await (handler.call(*args, step.envelope()) if handler.envelope else handler.call(*args))
+        if self._tx.doubtful:
+            raise RunApart
+        answer = answer_of(result)
+        if answer.delete:
+            raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
+        return [(delivery, emitted) for emitted in answer.intents]
 
     async def _refuse_without_rights(self, error: asyncpg.InsufficientPrivilegeError) -> None:
         """Raise RightMissing where it is our table that this role may not use: that is about no event."""
