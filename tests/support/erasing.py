@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.retention import age, purge, sent
 from tests.support.servers import SCHEMA
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced
 
 from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Settings
@@ -15,6 +18,28 @@ from projectionist.runner.admin.erasure import Eraser, target_of
 from projectionist.runner.admin.erasure_report import Erasure
 
 ACT = Act("ann", "asked to be forgotten")
+WORD = "c4nary"
+
+
+async def history(live: ConsumerHarness, folder: Path, *classes: type) -> None:
+    """One order whose first events are in files, the next in the inbox and parked ones behind a gap; and another."""
+    await live.publish(OrderPlaced("ann", 10), "o1", 1, id="e1")
+    await live.publish(OrderNoted(WORD), "o1", 2, id="e2")
+    await live.publish(OrderPlaced("ann", 5), "o2", 1, id="e3")
+    await live.settle(*classes)
+    await age(live, 100)
+    await purge(live, *classes, archive="files", archive_folder=str(folder))
+    await purge(live, *classes, archive="table")
+    await live.publish(OrderNoted(f"{WORD} again"), "o1", 3, id="e4")
+    await live.publish(OrderPaid(), "o1", 4, id="e5")
+    await live.publish(OrderNoted(f"{WORD} waits"), "o1", 6, id="e6")
+    await live.settle(*classes, policy=msgspec.structs.replace(live.policy, payload="always"))
+    await sent(live)
+
+
+def contents(folder: Path) -> dict[Path, str]:
+    """Return every file below a folder, and what is in it."""
+    return {path: path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
 async def erase(

@@ -7,17 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.erasing import erase, holders
+from tests.support.erasing import WORD, contents, erase, history, holders
 from tests.support.rebuilding import RebuildHarness, dying
-from tests.support.retention import age, purge, sent
-from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+from tests.support.shop import shop
 
 from projectionist.core.settings.settings import Retention, Settings
 from projectionist.runner.admin import erasure
 
 pytestmark = pytest.mark.asyncio
 
-WORD = "c4nary"
 POINTS = (
     "erase.planned",
     "erase.deciding",
@@ -36,27 +34,6 @@ def filed(live: ConsumerHarness, folder: Path) -> Settings:
     """Return settings by which retention archives to files."""
     retention = Retention(archive="files", archive_folder=str(folder))
     return msgspec.structs.replace(live.settings, retention=retention)
-
-
-async def history(live: ConsumerHarness, folder: Path, *classes: type) -> None:
-    """One order whose first events are in files, the next in the inbox and parked ones behind a gap; and another."""
-    await live.publish(OrderPlaced("ann", 10), "o1", 1, id="e1")
-    await live.publish(OrderNoted(WORD), "o1", 2, id="e2")
-    await live.publish(OrderPlaced("ann", 5), "o2", 1, id="e3")
-    await live.settle(*classes)
-    await age(live, 100)
-    await purge(live, *classes, archive="files", archive_folder=str(folder))
-    await purge(live, *classes, archive="table")
-    await live.publish(OrderNoted(f"{WORD} again"), "o1", 3, id="e4")
-    await live.publish(OrderPaid(), "o1", 4, id="e5")
-    await live.publish(OrderNoted(f"{WORD} waits"), "o1", 6, id="e6")
-    await live.settle(*classes, policy=msgspec.structs.replace(live.policy, payload="always"))
-    await sent(live)
-
-
-def contents(folder: Path) -> dict[Path, str]:
-    """Return every file below a folder, and what is in it."""
-    return {path: path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -74,6 +74,13 @@ async def test_with_stream_the_messages_are_gone_and_a_second_erase_finds_nothin
     assert "stream" not in again.out
     verified = await terminal.run("verify", "orders:app", "Orders")
     assert verified.code == 0, verified.out + verified.err
+    await live.publish(OrderNoted(WORD), "o1", 4, id="e4")
+    unread = await terminal.run("erase", "orders:app", "--aggregate", "order/o1", *WHY, "--stream")
+    assert unread.code == 3
+    assert (
+        "holds 1 messages (sequences 4); 1 of them are not settled yet: erase again when they are"
+        in unread.out
+    )
 
 
 async def test_what_has_no_reason_or_names_nothing_is_refused_with_what_to_write(terminal: Cli) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from projectionist.runner.retention.archive_files import Archive, ArchiveFailed
+from projectionist.runner.retention.archive_files import UNFINISHED, Archive, ArchiveFailed
 from projectionist.runner.retention.archived_content import ArchivedContent, ArchiveTarget
 
 
@@ -66,3 +67,20 @@ def test_a_file_that_cannot_be_written_anew_is_as_it_was(tmp_path: Path) -> None
     with pytest.raises(ArchiveFailed, match="it is as it was"):
         files.erase(path)
     assert path.read_bytes() == before
+
+
+def test_what_an_erase_that_died_left_goes_with_the_next_one_and_with_its_age(
+    tmp_path: Path,
+) -> None:
+    path = archived(tmp_path, {"id": "e1", "source": "shop", "aggregate": "order/o1", "data": "c4"})
+    left = path.rename(path.with_name(path.name + UNFINISHED))
+    os.utime(left, (0, 0))
+    other = ArchivedContent(tmp_path, ArchiveTarget(aggregate="order/o2"))
+    assert list(other.files()) == [], "no reader takes it for a file of the archive"
+    assert Archive(tmp_path).expire(60, dry_run=True) == 1
+    other.clear()
+    assert not left.exists()
+    left.write_text("c4")
+    os.utime(left, (0, 0))
+    assert Archive(tmp_path).expire(60, dry_run=False) == 1
+    assert not left.exists()

@@ -78,7 +78,7 @@ async def _run(args: argparse.Namespace) -> int:
         say_json({"plan": args.plan, **msgspec.structs.asdict(found), "remains": found.remains})
     else:
         _show(found, plan=args.plan)
-    return Exit.ATTENTION if found.undone else Exit.DONE
+    return Exit.ATTENTION if found.undone or (args.stream and found.unsettled) else Exit.DONE
 
 
 def _show(found: Erasure, *, plan: bool) -> None:

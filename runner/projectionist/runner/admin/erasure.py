@@ -115,10 +115,17 @@ class Eraser:
         await self._emptied(PRODUCERS, "select_recorded_identities", target)
         await self._archived(target)
         found.files = await self._files(target)
-        for places in found.streams if messages else ():
-            await self._messages.delete(places)
+        if messages:
+            await self._delete_messages(target, found)
         announce("erase.done")
         return found
+
+    async def _delete_messages(self, target: EraseTarget, found: Erasure) -> None:
+        """Delete what the streams hold by now: what waited for its turn needs its message no more."""
+        consumers = await self._queries.rows("select_erasing_consumers")
+        found.streams = await self._messages.find(target, consumers)
+        for places in found.streams:
+            await self._messages.delete(places)
 
     # -- look ----------------------------------------------------------------------------------------------------
 
@@ -388,6 +395,9 @@ class Eraser:
         files, count = self._files_of(target), 0
         if files is None:
             return 0
+        async with self._connection.transaction():
+            await self._queries.run("lock_purge_step", self._purge)
+            await anyio.to_thread.run_sync(files.clear)
         for path in await anyio.to_thread.run_sync(lambda: list(files.files())):
             async with self._connection.transaction():
                 await self._queries.run("lock_purge_step", self._purge)

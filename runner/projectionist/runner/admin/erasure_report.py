@@ -75,6 +75,11 @@ class Erasure(msgspec.Struct):
     """What has to be done by somebody, or once more."""
 
     @property
+    def unsettled(self) -> bool:
+        """Return whether a stream holds messages that a consumer has not settled."""
+        return any(one.unsettled for one in self.streams)
+
+    @property
     def remains(self) -> list[str]:
         """Return what is left, and what can be done about it."""
         return [*self.undone, *map(_in_stream, self._held), *self._sent, *ELSEWHERE]

@@ -21,6 +21,8 @@ class ArchiveFailed(ProjectionistError):
 
 
 SUFFIX = ".jsonl"
+UNFINISHED = ".erasing"
+"""What the name of a file ends in that an erase has not finished: no reader takes it for one of the archive."""
 PATTERN = f"*/*{SUFFIX}"
 
 
@@ -61,9 +63,10 @@ class Archive:
             sync_folder(place)
 
     def expire(self, kept_s: float, *, dry_run: bool) -> int:
-        """Remove files that were written to last so long ago; how many those are."""
+        """Remove files that were written to last so long ago, unfinished ones too; how many those are."""
         limit = time.time() - kept_s
-        found = [(path, path.lstat()) for path in self._folder.glob(PATTERN) if not path.parent.is_symlink()]
+        paths = [*self._folder.glob(PATTERN), *self._folder.glob(PATTERN + UNFINISHED)]
+        found = [(path, path.lstat()) for path in paths if not path.parent.is_symlink()]
         old = [path for path, seen in found if stat.S_ISREG(seen.st_mode) and seen.st_mtime < limit]
         for path in old if not dry_run else ():
             path.unlink(missing_ok=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from projectionist.core.testpoints import announce
-from projectionist.runner.retention.archive_files import SUFFIX, ArchiveFailed, sync_folder
+from projectionist.runner.retention.archive_files import SUFFIX, UNFINISHED, ArchiveFailed, sync_folder
 
 CONTENT: Mapping[str, Mapping[str, Any]] = {
     "inbox": {"data": None, "tracestate": None},
@@ -32,8 +33,6 @@ CONTENT: Mapping[str, Mapping[str, Any]] = {
 _ATTEMPT = {"excerpt": None, "reason": None}
 BEGINS = b'{"id": '
 """A row as PostgreSQL writes it: the shortest name first."""
-UNFINISHED = ".erasing"
-"""What the name of a file ends in that is not finished: no reader takes it for one of the archive."""
 
 
 class ArchiveTarget(msgspec.Struct, frozen=True):
@@ -76,15 +75,18 @@ class ArchivedContent:
         """Return how many rows hold content of the target."""
         return sum(self._count(path.parent.name, path) for path in self.files())
 
+    def clear(self) -> None:
+        """Remove what an erase that died has not finished: nobody may ever ask for the content in it again."""
+        for kind in CONTENT:
+            for path in (self._folder / kind).glob(f"*{SUFFIX}{UNFINISHED}"):
+                if path.is_file():
+                    with _told(path):
+                        path.unlink()
+
     def erase(self, path: Path) -> int:
         """Write a file without the content of its rows; how many there were. Raises ArchiveFailed."""
-        try:
+        with _told(path):
             return self._replace(path)
-        except OSError as error:
-            raise ArchiveFailed(
-                f"{error.filename or path} cannot be written anew: {error.strerror}; it is as it was",
-                remedy="See to the folder, and erase again: what is done is not done twice",
-            ) from error
 
     def _replace(self, path: Path) -> int:
         before, fresh, changed = path.stat(), path.with_name(path.name + UNFINISHED), 0
@@ -128,6 +130,18 @@ class ArchivedContent:
             return None, b""
         meant = self._target.chooses(row) and not row.get("erased")
         return (row, b"") if meant else (None, line)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say what to do about a file that cannot be changed."""
+    try:
+        yield
+    except OSError as error:
+        raise ArchiveFailed(
+            f"{error.filename or path} cannot be written anew: {error.strerror}; it is as it was",
+            remedy="See to the folder, and erase again: what is done is not done twice",
+        ) from error
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
