@@ -77,7 +77,7 @@ class Installed:
             return True
 
         try:
-            await eventually(ready, seconds=60)
+            await eventually(ready)
             assert process.returncode is None, (await process.communicate())[1].decode()
             yield
             process.send_signal(signal.SIGTERM)

@@ -15,7 +15,7 @@ import pytest
 from nats.aio.client import Client
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
-from tests.support.waiting import eventually
+from tests.support.waiting import HANG_S, eventually
 
 from projectionist.core import testpoints
 from projectionist.core.nats import connections
@@ -123,9 +123,9 @@ class RebuildHarness:
             if name == point and not keepers:
                 keepers.extend(one for one in threading.enumerate() if one.name.startswith("build lease"))
                 loop.call_soon_threadsafe(reached.set)
-                free.wait(60)
+                free.wait(HANG_S)
             elif name == "build_lease.renewing" and threading.current_thread() in keepers:
-                free.wait(60)
+                free.wait(HANG_S)
 
         stop = testpoints.listen(sleep)
         building = asyncio.ensure_future(asyncio.to_thread(asyncio.run, build()))

@@ -11,6 +11,7 @@ import msgspec
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 from tests.support.peers import patient
+from tests.support.standstill import standing_still
 
 from projectionist.testing.servers import SCHEMA, SessionServers
 
@@ -50,12 +51,8 @@ class Servers(SessionServers):
     @contextmanager
     def nats_stopped(self) -> Iterator[None]:
         """The NATS server takes connections and answers nothing, as a machine does that hangs."""
-        pid = self._servers.nats.pid()
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        with standing_still(self._servers.nats.pid()):
             yield
-        finally:
-            os.kill(pid, signal.SIGCONT)
 
     def make_stream(self) -> Stream:
         """A new stream that keeps everything, as a user would make it."""

@@ -12,8 +12,9 @@ from projectionist.core import testpoints
 
 Value = TypeVar("Value")
 
-HANG_S = 60.0
-"""How long a test waits for what has to happen. It bounds a hang, and says nothing of speed on a busy machine."""
+HANG_S = 200.0
+"""How long a test waits for what has to happen. It bounds a hang, and says nothing of speed on a busy machine: little
+less than a test has in all, so that what it waited for is told."""
 
 
 async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = HANG_S) -> Value:

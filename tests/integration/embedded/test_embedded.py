@@ -18,6 +18,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 from tests.support.peers import patient
+from tests.support.standstill import standing_still
 from tests.support.waiting import HANG_S, eventually
 
 from projectionist.core.project_servers import HOME, find, runs
@@ -127,15 +128,12 @@ async def test_up_waits_while_a_session_of_a_killed_server_still_lives(servers: 
     url = servers.up().postgres_url
     connection = await asyncpg.connect(url)
     session: int = await connection.fetchval("select pg_backend_pid()")
-    os.kill(session, signal.SIGSTOP)
-    for pid in pids(servers):
-        os.kill(pid, signal.SIGKILL)
-    up = asyncio.create_task(asyncio.to_thread(servers.up))
-    try:
+    with standing_still(session):
+        for pid in pids(servers):
+            os.kill(pid, signal.SIGKILL)
+        up = asyncio.create_task(asyncio.to_thread(servers.up))
         await eventually(lambda: asyncio.to_thread(_logged, servers, "is still in use"))
         assert not up.done()
-    finally:
-        os.kill(session, signal.SIGCONT)
     await up
     connection.terminate()
 

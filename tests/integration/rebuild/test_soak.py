@@ -166,7 +166,7 @@ class Days:
                 self.cls, beside(self.harness.stream), processes=2, supervised=True
             )
             await self._deployed.enter_async_context(running)
-            await heard.wait("worker.running", 4, seconds=60)
+            await heard.wait("worker.running", 4)
         await before.aclose()
 
     async def stop(self) -> None:

@@ -57,7 +57,7 @@ async def test_a_relay_that_starts_without_a_server_waits_for_it(
     getattr(servers, f"kill_{server}")()
     try:
         async with projectionist("relay", APP, cwd=folder) as relay:
-            await relay.heard(f"{server}.reach.ill", seconds=60)
+            await relay.heard(f"{server}.reach.ill")
             assert "relaying to" not in relay.err
             servers.up()
             await begins(relay)

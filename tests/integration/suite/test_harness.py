@@ -11,6 +11,7 @@ import pytest
 from tests.support.forked import can_fork, session_environment
 from tests.support.process import projectionist, run_projectionist
 from tests.support.servers import Servers
+from tests.support.standstill import stands_still
 from tests.support.waiting import HANG_S
 
 from projectionist.core.project_servers import runs
@@ -42,7 +43,7 @@ async def test_a_process_is_killed_at_a_moment_and_the_moment_is_heard(
 async def test_a_process_can_be_paused_at_a_moment(urls: dict[str, str], tmp_path: Path) -> None:
     async with projectionist("status", cwd=tmp_path, env=urls, pause_at={"broker.connected": 1}) as child:
         await child.heard("broker.connected")
-        assert until(lambda: _state(child.pid) == "T", seconds=HANG_S)
+        assert until(lambda: stands_still(child.pid), seconds=HANG_S)
         assert child.out == ""
         child.signal(signal.SIGCONT)
         assert (await child.ended()).code == 0
@@ -69,7 +70,3 @@ async def test_a_process_left_running_is_killed_at_the_end_of_the_block(
 async def test_what_is_read_when_a_process_is_loaded_needs_one_that_nothing_has_loaded() -> None:
     assert can_fork(session_environment() | {"PROJECTIONIST_NATS__URL": "x"}) == (sys.platform == "linux")
     assert not can_fork(session_environment() | {"PYTHONHASHSEED": "1"})
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
