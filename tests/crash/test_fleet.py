@@ -15,7 +15,7 @@ from tests.support.scrape import free_port, get
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, mended, shop
 from tests.support.waiting import eventually
 
-from projectionist.ops.commands.status import look
+from projectionist.ops.inspect.project_status import look
 from projectionist.projections import definition
 
 pytestmark = pytest.mark.asyncio

@@ -126,6 +126,7 @@ async def test_with_embedded_alone_every_command_does_its_work(
                 )
             ).err
         )
+        assert "projectionist[console]" in await call("console", code="1")
         assert "durable" in await call("retire", NAMED, "--yes", *WHY)
     finally:
         await call("dev", "down")
@@ -176,6 +177,11 @@ async def test_with_one_extra_alone_its_relay_runs(
 
 def addresses(live: ConsumerHarness) -> dict[str, str]:
     return {"PROJECTIONIST_POSTGRES__URL": live.database, "PROJECTIONIST_NATS__URL": live.servers.nats_url}
+
+
+async def test_with_console_alone_its_command_finds_all_that_it_needs(wheel: Path, tmp_path: Path) -> None:
+    installed = Installed(tmp_path / "venv", wheel, "console")
+    await installed.call("-c", "from projectionist import console; import uvicorn; console.app", cwd=tmp_path)
 
 
 async def test_with_telemetry_alone_an_endpoint_in_the_environment_gets_traces_and_metrics(

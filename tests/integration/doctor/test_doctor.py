@@ -18,9 +18,9 @@ from tests.support.shop import OrderNoted, OrderPlaced, mended, shop
 from tests.support.shop_app import APP, environment
 
 from projectionist.core.settings.settings import Run, Settings, Telemetry
-from projectionist.ops.commands.status import look
 from projectionist.ops.doctor.check import Check
 from projectionist.ops.doctor.examine import Examined, examine
+from projectionist.ops.inspect.project_status import look
 from projectionist.outbox import Intent, Outbox
 from projectionist.outbox.providers import NatsPublish, Smtp
 from projectionist.projections import Stream

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually, listening
 from projectionist.core.operator import Act
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import BreakerLimits, Policy
-from projectionist.ops.commands.status import next_steps
+from projectionist.ops.inspect.project_status import next_steps
 from projectionist.runner.consumers import status
 from projectionist.runner.consumers.status import ConsumerStatus
 from projectionist.runner.failures import consumer_breaker

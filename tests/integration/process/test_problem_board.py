@@ -12,6 +12,7 @@ from tests.support.shop import shop
 
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.ops.commands import status
+from projectionist.ops.inspect.project_status import look
 from projectionist.runner.consumers.registry import NotRegistered
 from projectionist.runner.database.chores import TOLD_FROM, Chore
 from projectionist.runner.process import problem_board
@@ -33,7 +34,7 @@ async def test_the_failure_of_a_consumer_that_never_joined_names_process_and_nex
     unfit = NotRegistered("it is not in the database yet", remedy="Run `projectionist migrate`")
     await board_of(live, [problem_board.problem_of("Orders", "retried", unfit)]).step()
 
-    found = await status.look(live.settings)
+    found = await look(live.settings)
     assert not found.well
     status.show(found)
     text = capsys.readouterr().out
@@ -46,7 +47,7 @@ async def test_what_waits_for_something_that_is_away_is_told_and_asks_nobody_to_
     live: ConsumerHarness,
 ) -> None:
     await board_of(live, [AWAY]).step()
-    found = await status.look(live.settings)
+    found = await look(live.settings)
     assert ([one.consumer for one in found.setbacks], found.well) == (["Spend"], True)
 
 
@@ -85,7 +86,7 @@ async def test_problems_of_an_ended_process_are_hidden_and_removed_by_the_next_o
         patch.setattr(problem_board, "INSTANCE", uuid4())
         await board_of(live, [OVER]).step()
     await live.fetch("update {s}.setbacks set until = clock_timestamp() - interval '1 second'")
-    assert (await status.look(live.settings)).setbacks == []
+    assert (await look(live.settings)).setbacks == []
 
     await board_of(live, [AWAY]).step()
     assert await inspection.rows(live, "setbacks", "consumer") == [("Spend",)]
@@ -106,11 +107,11 @@ async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_we
     for _ in range(TOLD_FROM - 1):
         await chore.step()
     await told.step()
-    assert (await status.look(live.settings)).setbacks == []
+    assert (await look(live.settings)).setbacks == []
 
     await chore.step()
     await told.step()
-    found = await status.look(live.settings)
+    found = await look(live.settings)
     assert [(one.consumer, one.what, one.state) for one in found.setbacks] == [
         ("Orders", "dropping", "failing")
     ]
@@ -120,4 +121,4 @@ async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_we
     fails = False
     await chore.step()
     await told.step()
-    assert (await status.look(live.settings)).well
+    assert (await look(live.settings)).well

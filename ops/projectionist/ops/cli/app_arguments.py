@@ -38,7 +38,7 @@ def declare_act(parser: argparse.ArgumentParser, *, required: bool = True) -> No
     parser.add_argument(
         "--actor",
         metavar="NAME",
-        default=_actor(),
+        default=actor(),
         help=f"who does this (default: ${ACTOR}, else the name of this user)",
     )
     parser.add_argument("--reason", required=required, help="why this is right; it is recorded")
@@ -81,7 +81,7 @@ def need_reason(args: argparse.Namespace, what: str) -> None:
         raise UsageError(f"{what} needs a reason", remedy='Say why: --reason "…"')
 
 
-def _actor() -> str:
+def actor() -> str:
     """Return the operator, as far as the environment knows; a user without a name has to give one."""
     try:
         return os.environ.get(ACTOR) or getpass.getuser()

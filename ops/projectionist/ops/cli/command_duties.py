@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, Duty | None] = {
     "bench": None,
     "breaker": Duty.OPERATOR,
     "completion": None,
+    "console": Duty.OPERATOR,
     "demo": None,
     "dev": None,
     "doctor": Duty.OBSERVER,

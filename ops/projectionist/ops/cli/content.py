@@ -43,6 +43,20 @@ def without_content(intent: Mapping[str, Any], outcome: str = "") -> dict[str, A
     return row
 
 
+def without_answer(incident: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an incident in which a digest stands for what a provider has answered."""
+    if of_provider(incident["kind"]):
+        return {**incident, "detail": stand_in(incident["detail"])}
+    return dict(incident)
+
+
+def why_parked(row: Mapping[str, Any], failure: str) -> str:
+    """Return why an event waits, without the text of its error: the class and place stand for it, and a digest."""
+    why: str = row["why"]
+    failed = row["cause"] == "failed" and not why.startswith("discarded: ")
+    return stand_in(why, failure) if failed else why
+
+
 def leave_texts_out(check: StreamCheck) -> None:
     """Have a digest stand for each text behind its class: what was raised may quote a payload."""
     for consumer in check.consumers:

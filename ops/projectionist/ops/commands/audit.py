@@ -12,7 +12,6 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, lines, show_result
 
 if TYPE_CHECKING:
-    from projectionist.ops.cli.database import Database
     from projectionist.runner.admin.audit_chain import VerifiedChain
 
 TOPIC = Topic.LOOK
@@ -34,6 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--action", help="only this act, as the list shows it")
     parser.add_argument("--about", metavar="TEXT", help="only acts on what holds this text")
     parser.add_argument("--newer", type=float, metavar="SECONDS", help="only acts of so many last seconds")
+    parser.add_argument(
+        "--before", type=int, metavar="NUMBER", help="only acts before this one, as --json numbers them"
+    )
     parser.add_argument("--limit", type=int, default=50, help="so many, the newest (default: 50)")
     parser.add_argument("--verify", action="store_true", help="check the chain of hashes instead of listing")
     parser.add_argument(
@@ -92,19 +94,18 @@ async def _verified(args: argparse.Namespace) -> VerifiedChain:
 
 async def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
     from projectionist.ops.cli.database import database
+    from projectionist.runner.admin.audit_log import AuditFilter, acts
 
-    async with database("audit") as db:
-        return await read(db, args.consumer, args.who, args.action, args.about, args.newer, args.limit)
-
-
-async def read(db: Database, *given: object) -> list[dict[str, Any]]:
-    """Return the acts that the filters choose: consumer, who, action, about, newer, limit."""
-    from projectionist.core.postgres.statements import Statements
-
-    rows = await db.connection.fetch(
-        Statements("projectionist.runner", db.schema)["select_audit_log"], *given
+    chosen = AuditFilter(
+        consumer=args.consumer,
+        who=args.who,
+        action=args.action,
+        about=args.about,
+        newer_s=args.newer,
+        before=args.before,
     )
-    return [dict(row) | {"detail": msgspec.json.decode(row["detail"])} for row in rows]
+    async with database("audit") as db:
+        return await acts(db.connection, db.schema, chosen, limit=args.limit)
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from projectionist.ops.cli import app_arguments
-from projectionist.ops.cli.content import of_provider, reveal
+from projectionist.ops.cli.content import reveal, without_answer
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import (
     Exit,
@@ -108,14 +108,10 @@ async def _list(db: Database, incidents: Incidents, args: argparse.Namespace) ->
 
 async def _told(db: Database, found: Sequence[Record], args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return incidents; what a provider answered is content."""
-    from projectionist.core.digest import stand_in
-
     if args.reveal:
         await reveal(db.connection, db.schema, (f"incident {row['number']}" for row in found), args)
         return list(map(dict, found))
-    return [
-        {**row, "detail": stand_in(row["detail"])} if of_provider(row["kind"]) else dict(row) for row in found
-    ]
+    return [without_answer(dict(row)) for row in found]
 
 
 async def _show(db: Database, incident: Record, args: argparse.Namespace) -> int:

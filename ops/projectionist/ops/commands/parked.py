@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.ops.cli import app_arguments
-from projectionist.ops.cli.content import reveal
+from projectionist.ops.cli.content import reveal, why_parked
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import (
     Exit,
@@ -169,7 +169,7 @@ async def _told(
         if args.reveal:
             row["why"] = whole or row["why"]
         else:
-            row["why"] = _stand_in(row, failures.get(key, ""))
+            row["why"] = why_parked(row, failures.get(key, ""))
         rows.append(row)
     return rows
 
@@ -199,7 +199,7 @@ def _shown(
     """Return one event for the reader: hashes as hex, no content unless it is asked for."""
     data, key = row.pop("data"), (row["name"], row["source"], row["id"])
     if not revealed:
-        row["why"] = _stand_in(row, failures.get(key, ""))
+        row["why"] = why_parked(row, failures.get(key, ""))
     del row["consumer"]
     row["consumer"] = row.pop("name")
     row["hash"], edited = bytes(row["hash"]).hex(), row["edited_hash"]
@@ -209,15 +209,6 @@ def _shown(
         row["data"] = None if data is None else bytes(data).decode("utf-8", "backslashreplace")
         return row
     return {name: value for name, value in row.items() if name not in CONTENT}
-
-
-def _stand_in(row: Mapping[str, Any], failure: str) -> str:
-    """Return why an event waits, without the text of its error: the class and place stand for it, and a digest."""
-    from projectionist.core.digest import stand_in
-
-    why: str = row["why"]
-    failed = row["cause"] == "failed" and not why.startswith("discarded: ")
-    return stand_in(why, failure) if failed else why
 
 
 def _text(row: dict[str, Any]) -> str:

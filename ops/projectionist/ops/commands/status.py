@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from importlib.metadata import version
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
-from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, names_in_short, say, say_json, styled, table
+from projectionist.ops.cli.output import Exit, say, say_json, styled, table
+from projectionist.ops.inspect.project_status import Status, alive, look
 from projectionist.outbox.admin.status import OutboxProblem, OutboxStatus, many
-from projectionist.runner.consumers.header_mapping import disagreement, unified
-from projectionist.runner.consumers.status import (
-    ConsumerStatus,
-    Counted,
-    PauseStatus,
-    RunnerStatus,
-    SetbackStatus,
-    Shared,
-)
-
-if TYPE_CHECKING:
-    from projectionist.core.postgres.connections import Connection
-    from projectionist.core.settings.settings import Nats, Settings
+from projectionist.runner.consumers.status import ConsumerStatus, SetbackStatus
 
 TOPIC = Topic.LOOK
 HELP = "show servers, pending migrations, and the state of every consumer"
@@ -39,47 +24,6 @@ projectionist status --watch      again every second
 projectionist status --by type    what has happened, by event type (or: hour)
 projectionist status --json       for programs (exit code 3: something needs attention)
 """
-
-SILENT_S = 20.0
-"""A process that has not told its heartbeat for so long is not counted as running."""
-
-
-class PartStatus(msgspec.Struct, frozen=True):
-    """One thing this project runs on; `problem` is empty where all is well."""
-
-    name: str
-    shown: str
-    problem: str = ""
-
-
-class Status(msgspec.Struct, frozen=True):
-    """All of them."""
-
-    version: str
-    python: str
-    parts: list[PartStatus]
-    consumers: list[ConsumerStatus] = []
-    counted: list[Counted] = []
-    setbacks: list[SetbackStatus] = []
-    outbox: OutboxStatus = OutboxStatus()
-    shared: list[Shared] = []
-    """What waits in quarantine or as an incident, once for all consumers that it concerns."""
-
-    @property
-    def troubles(self) -> list[OutboxProblem]:
-        """Yield what waits for a person, or has no relay to carry it out, beside the parts and the setbacks."""
-        waited = {one.consumer for one in self.setbacks if not one.needs_somebody}
-        own = (step for one in self.consumers for step in next_steps(one, waits=one.name in waited))
-        return [*own, *map(shared_step, self.shared), *self.outbox.troubles]
-
-    @property
-    def well(self) -> bool:
-        """Return whether nothing needs attention."""
-        return not (
-            any(part.problem for part in self.parts)
-            or self.troubles
-            or any(one.needs_somebody for one in self.setbacks)
-        )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,12 +49,6 @@ def run(args: argparse.Namespace) -> int:
             return Exit.DONE if status.well else Exit.ATTENTION
         sys.stdout.flush()
         time.sleep(1)
-
-
-async def look(settings: Settings, by: str | None = None) -> Status:
-    """Ask both servers at once; what does not answer is a part with a problem."""
-    status, broker = await asyncio.gather(_database(settings, by), _broker(settings.nats))
-    return msgspec.structs.replace(status, parts=[*status.parts, broker])
 
 
 def show(status: Status, *, fresh: bool = False) -> None:
@@ -175,48 +113,6 @@ def outbox_tables(outbox: OutboxStatus) -> str:
     return "\n\n".join(table(rows) for rows in tables if len(rows) > 1)
 
 
-def next_steps(one: ConsumerStatus, *, waits: bool = False) -> Iterator[OutboxProblem]:
-    """Yield what of a consumer waits for a person, and where to look at it; `waits`: a process says why it waits."""
-    waiting = one.heads.get("waiting", 0)
-    count = many(waiting, bounded=one.bounded)
-    if waiting:
-        remedy = f"`projectionist parked list --consumer {one.name}`"
-        yield OutboxProblem(one.name, f"{count} waiting for new code or a person", remedy)
-    if one.breaker is not None:
-        text = f"the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}"
-        remedy = f"`projectionist breaker reset {one.name} --reason …`"
-        yield OutboxProblem(one.name, text, f"It closes when some keys go through, or by {remedy}")
-    read = [(f"{each.host}:{each.pid}", each.headers or {}) for each in alive(one)]
-    if difference := disagreement(read):
-        yield OutboxProblem(one.name, difference, unified(one.name))
-    if one.paused:
-        yield OutboxProblem(one.name, _paused(one.pause), f"`projectionist resume {one.name} --reason …`")
-    elif one.breaker is None and not alive(one):
-        text, remedy = ("no process runs it", "`projectionist run`")
-        if waits:
-            text, remedy = "a process is there to run it, and waits", "What for is said below"
-        yield OutboxProblem(one.name, text, remedy)
-
-
-def shared_step(one: Shared) -> OutboxProblem:
-    """Say what is the same for some consumers, and where to look at it."""
-    text = f"{one.n} in quarantine" if one.what == "quarantine" else f"{one.n} incidents open"
-    only = f" --consumer {one.consumers[0]}" if len(one.consumers) == 1 else ""
-    return OutboxProblem(names_in_short(one.consumers), text, f"`projectionist {one.what} list{only}`")
-
-
-def _paused(pause: PauseStatus | None) -> str:
-    """Say who has paused it, when and why."""
-    if pause is None:
-        return "paused"
-    return f"paused by {pause.who} at {pause.since.isoformat(timespec='seconds')}: {pause.reason}"
-
-
-def alive(one: ConsumerStatus) -> list[RunnerStatus]:
-    """Return the processes that run it and have beaten lately."""
-    return [runner for runner in one.runners if runner.silent_s < SILENT_S]
-
-
 def _line(one: ConsumerStatus) -> tuple[object, ...]:
     running = alive(one)
     state = "paused" if one.paused else f"{len(running)} running" if running else "not running"
@@ -242,76 +138,4 @@ def _line(one: ConsumerStatus) -> tuple[object, ...]:
         one.quarantined,
         one.incidents,
         pace,
-    )
-
-
-async def _database(settings: Settings, by: str | None) -> Status:
-    from projectionist.core.postgres.connections import connect
-
-    release, python, postgres = version("projectionist"), platform.python_version(), settings.postgres
-    try:
-        connection = await connect(postgres, application_name="projectionist status")
-    except ProjectionistError as problem:
-        return Status(version=release, python=python, parts=[PartStatus("postgres", "", str(problem))])
-    found = PartStatus("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
-    seen = Status(version=release, python=python, parts=[found])
-    try:
-        return await _looked(connection, settings, by, seen)
-    except ProjectionistError as problem:
-        parts = [found, PartStatus("migrations", "", str(problem))]
-        return msgspec.structs.replace(seen, parts=parts)
-    finally:
-        await connection.close()
-
-
-async def _looked(connection: Connection, settings: Settings, by: str | None, seen: Status) -> Status:
-    from projectionist.migrations import plan
-    from projectionist.outbox.admin import status as outbox_status
-    from projectionist.runner.consumers import status
-
-    schema = settings.postgres.schema
-    pending = [migration.name for migration in await plan(connection, schema)]
-    parts = [*seen.parts, _tables(schema, pending)]
-    if pending:
-        return msgspec.structs.replace(seen, parts=parts)
-    return msgspec.structs.replace(
-        seen,
-        parts=[*parts, *await _observer(connection, settings)],
-        consumers=await status.consumers(connection, schema),
-        counted=await status.breakdown(connection, schema, by) if by else [],
-        setbacks=await status.setbacks(connection, schema),
-        outbox=await outbox_status.look(connection, schema),
-        shared=await status.shared(connection, schema),
-    )
-
-
-def _tables(schema: str, pending: list[str]) -> PartStatus:
-    if not pending:
-        return PartStatus("migrations", f"schema {schema} is up to date")
-    problem = f"{', '.join(pending)} pending in schema {schema}. Run `projectionist migrate`"
-    return PartStatus("migrations", "", problem)
-
-
-async def _observer(connection: Connection, settings: Settings) -> list[PartStatus]:
-    """Return the line about a missing observer, where metrics go somewhere; the doctor says what to do about it."""
-    from projectionist.ops.doctor import observer
-
-    if settings.telemetry.metrics == "none":
-        return []
-    found = await observer.look(connection, settings, SILENT_S)
-    runs = found is observer.Observed.RUNS
-    return [PartStatus("observer", "connected" if runs else "none: alerts about lag and intents cannot fire")]
-
-
-async def _broker(nats: Nats) -> PartStatus:
-    from projectionist.core.nats.connections import connect
-
-    try:
-        client = await connect(nats, name="projectionist status", within_s=3)
-    except ProjectionistError as problem:
-        return PartStatus("nats", "", str(problem))
-    server = client.connected_server_version
-    await client.close()
-    return PartStatus(
-        "nats", f"{server.major}.{server.minor}.{server.patch} at {', '.join(map(str, nats.url))}"
     )

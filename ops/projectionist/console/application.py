@@ -1,0 +1,135 @@
+"""The console as an ASGI application: each address, who may ask for it, and what answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import asyncpg
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import FileResponse
+from starlette.routing import Route
+
+from projectionist.console.desk import Desk, session_of
+from projectionist.console.door.access import Access, Role
+from projectionist.console.door.request_guard import LOOPBACK, RequestGuard
+from projectionist.console.pages import HERE
+from projectionist.console.screens import acting, audit, consumers, doctor, incidents, overview, streams
+from projectionist.console.screens.acting import NotAllowed
+from projectionist.console.screens.login import LoginPages
+from projectionist.console.snapshot import AWAY, Onlooker
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.operator import NotThere
+from projectionist.core.postgres.rights import Duty, refusal
+from projectionist.core.settings.settings import settings as found_settings
+from projectionist.runner.consumers.registry import NotRegistered
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+    from projectionist.core.settings.settings import Settings
+    from projectionist.runner.app import App
+
+log = logging.getLogger("projectionist.console")
+
+Handler = Callable[[Desk, "Request"], Awaitable["Response"]]
+
+
+class Address(NamedTuple):
+    """One address of the console."""
+
+    method: str
+    path: str
+    handler: Handler
+    role: Role | None = Role.VIEW
+    """None: open to whoever is not logged in."""
+
+
+ADDRESSES = (
+    Address("GET", "/", overview.show),
+    Address("GET", "/consumer", consumers.show),
+    Address("GET", "/incidents", incidents.show),
+    Address("GET", "/audit", audit.show),
+    Address("GET", "/audit.csv", audit.export),
+    Address("GET", "/doctor", doctor.show),
+    Address("POST", "/doctor", doctor.look_again),
+    Address("GET", "/streams", streams.show),
+    Address("GET", "/act/{verb}", acting.ask, Role.OPERATE),
+    Address("POST", "/act/{verb}", acting.do, Role.OPERATE),
+)
+
+
+def app(
+    target: App,
+    *,
+    name: str = "app",
+    settings: Settings | None = None,
+    access: Access | None = None,
+    actor: str = "",
+    tell: Callable[[str], None] | None = None,
+    hosts: Sequence[str] = LOOPBACK,
+) -> ASGIApp:
+    """Return the console of an app. `tell` is given each new login link: it writes it where only those who may log in
+    read it."""
+    known = access or Access()
+    found = settings or found_settings()
+    desk = Desk(target, name, found, known, Onlooker(found))
+    login = LoginPages(desk, actor, tell)
+    addresses = (
+        *ADDRESSES,
+        Address("GET", "/login", login.show, None),
+        Address("POST", "/login", login.log_in, None),
+        Address("POST", "/login/link", login.new_link, None),
+        Address("POST", "/logout", login.log_out),
+    )
+    routes = [Route(one.path, _answering(desk, one), methods=[one.method]) for one in addresses]
+    routes.append(Route("/static/console.css", _stylesheet))
+    guard = Middleware(RequestGuard, access=known, login=login.needed, hosts=hosts)
+    return Starlette(routes=routes, middleware=[guard])
+
+
+def _answering(desk: Desk, address: Address) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that lets nobody in who may not, and turns what is refused into a page."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            if address.role is not None:
+                role = session_of(request).person.role
+                if not role.may(address.role):
+                    needs = f"this needs the role {address.role}, and yours is {role}"
+                    raise NotAllowed(needs, remedy="Ask somebody who has it")
+            return await address.handler(desk, request)
+        except NotAllowed as refused:
+            return await _told(desk, request, 403, "You may not do this", refused)
+        except (NotThere, NotRegistered) as refused:
+            return await _told(desk, request, 404, "There is nothing here", refused)
+        except asyncpg.InsufficientPrivilegeError as error:
+            return await _told(desk, request, 403, "The console may not do this", await _refusal(desk, error))
+        except AWAY as error:
+            log.warning("the console could not read: %s", type(error).__name__)
+            return await _told(desk, request, 503, "This cannot be shown now", error)
+
+    return answer
+
+
+async def _refusal(desk: Desk, error: asyncpg.InsufficientPrivilegeError) -> BaseException:
+    """Return which right the console's role of the database lacks, as far as it can be told."""
+    async with desk.database() as db:
+        return await refusal(db.connection, db.schema, error, Duty.OPERATOR) or error
+
+
+async def _told(desk: Desk, request: Request, status: int, title: str, error: BaseException) -> Response:
+    """Say what happened, and what to do, on a page."""
+    told = error.message if isinstance(error, ProjectionistError) else str(error) or type(error).__name__
+    remedy = error.remedy if isinstance(error, ProjectionistError) else ""
+    return await desk.page(request, "problem.html", "", status=status, title=title, told=told, remedy=remedy)
+
+
+async def _stylesheet(_: Request) -> Response:
+    return FileResponse(
+        HERE / "static" / "console.css", media_type="text/css", headers={"cache-control": "no-cache"}
+    )

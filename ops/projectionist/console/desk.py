@@ -1,0 +1,121 @@
+"""What every page has at hand: the servers, the snapshot, who looks, and how an answer is made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from projectionist.console.needs import counts
+from projectionist.console.pages import environment
+from projectionist.console.snapshot import Onlooker
+from projectionist.core.operator import Act
+from projectionist.ops.cli.database import Database, database
+from projectionist.ops.doctor.check import Level
+from projectionist.ops.doctor.examine import Examined, examine
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from projectionist.console.door.access import Access, ConsoleSession
+    from projectionist.core.settings.settings import Settings
+    from projectionist.runner.app import App
+
+MOST_READS = 8
+"""So many pages read the database at once; others wait for them."""
+
+
+class Desk:
+    """One console: an app, its servers, and who is logged in."""
+
+    def __init__(
+        self, target: App, name: str, settings: Settings, access: Access, onlooker: Onlooker
+    ) -> None:
+        self.app, self.name, self.settings, self.access, self.onlooker = (
+            target,
+            name,
+            settings,
+            access,
+            onlooker,
+        )
+        self._templates = environment()
+        self._reads = asyncio.Semaphore(MOST_READS)
+        self._examined: tuple[datetime, Examined] | None = None
+        self._examining = asyncio.Lock()
+
+    @asynccontextmanager
+    async def database(self) -> AsyncIterator[Database]:
+        """Connect for one page."""
+        async with self._reads, database("console", self.settings) as opened:
+            yield opened
+
+    async def doctor(self, *, again: bool = False, oldest_s: float = 300) -> tuple[datetime, Examined]:
+        """Return what the doctor has found lately; look now if that is too long ago, or `again`."""
+        async with self._examining:
+            last, now = self._examined, datetime.now(UTC)
+            if again or last is None or (now - last[0]).total_seconds() > oldest_s:
+                found = await examine(self.app, self.app.definitions, self.settings)
+                self._examined = last = (datetime.now(UTC), found)
+            return last
+
+    @property
+    def doctor_waits(self) -> int:
+        """Return how much the doctor has found to act on, as far as it was asked."""
+        checks = self._examined[1].checks if self._examined else ()
+        return sum(check.level == Level.ATTENTION for check in checks)
+
+    async def page(
+        self, request: Request, template: str, here: str, *, status: int = 200, **values: Any
+    ) -> Response:
+        """Render a page of somebody who is logged in, with navigation and what is wrong with the servers."""
+        session = session_of(request)
+        seen = await self.onlooker.look()
+        frame = {
+            "here": here,
+            "name": self.name,
+            "seen": seen,
+            "counts": counts(seen.status),
+            "doctor_waits": self.doctor_waits,
+            "person": session.person,
+            "token": session.form_token,
+            "notice": session.take_notice(),
+            "address": f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
+        }
+        return HTMLResponse(self.render(request, template, **frame | values), status_code=status)
+
+    def render(self, request: Request, template: str, **values: Any) -> str:
+        """Return a page; `at` makes the address of another one, wherever the console is mounted."""
+        root = str(request.scope.get("root_path", ""))
+
+        def at(path: str, **query: object) -> str:
+            told = urlencode({name: value for name, value in query.items() if value is not None})
+            return f"{root}{path}{'?' if told else ''}{told}"
+
+        return self._templates.get_template(template).render(at=at, **values)
+
+
+def session_of(request: Request) -> ConsoleSession:
+    """Return the session that the guard has found: no page is reached without one."""
+    session: ConsoleSession = request.state.session
+    return session
+
+
+def form_of(request: Request) -> Mapping[str, str]:
+    """Return the fields that were sent."""
+    form: Mapping[str, str] = request.state.form
+    return form
+
+
+def act_of(request: Request) -> Act:
+    """Return who acts, and the reason of the form; NotThere without one."""
+    return Act(session_of(request).person.name, form_of(request).get("reason", ""))
+
+
+def go_to(request: Request, path: str) -> Response:
+    """Send the browser on to one of our pages."""
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{path}", status_code=303)

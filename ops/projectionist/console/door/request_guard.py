@@ -1,0 +1,170 @@
+"""What a request has to be before any page sees it, and what each answer forbids the browser.
+
+A browser sends requests for whoever's page it shows: a name that leads to this machine (Host), a form on another site
+(Origin, Sec-Fetch-Site, the form's token), a frame, an address of a script. Each is refused here, once for all pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, Response
+
+from projectionist.console.door.access import Access, ConsoleSession, Person
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+MOST_BYTES = 1_100_000
+"""A corrected payload fits into a form."""
+MOST_FIELDS = 1_000
+OPEN = ("/login", "/login/link", "/static/console.css")
+"""What is answered to whoever is not logged in; everything else is a login page."""
+FORBIDS = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+
+Login = Callable[["Scope"], Awaitable[Response]]
+Identify = Callable[[Headers], Person | None]
+"""Who sends a request, by headers that somebody in front of us has set; None: nobody."""
+
+
+class RequestGuard:
+    """ASGI middleware around all pages; a page finds `session`, `form` and `cookie` in `request.state`."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        access: Access,
+        login: Login,
+        hosts: Sequence[str] = LOOPBACK,
+        identify: Identify | None = None,
+    ) -> None:
+        self._app, self._access, self._login = app, access, login
+        self._hosts = {host.lower() for host in hosts}
+        self._identify = identify
+        self._known: dict[Person, ConsoleSession] = {}
+        """Of those whom `identify` names: it says at each request who they are."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse, ask for a login, or pass on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in FORBIDS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        answer = await self._refusal(scope, receive)
+        await (self._app if answer is None else answer)(scope, receive, guarded)
+
+    async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
+        headers, method = Headers(scope=scope), scope["method"]
+        if hostname(headers.get("host", "")) not in self._hosts:
+            return _refused(421, "This console is not served under that name.")
+        if method not in ("GET", "HEAD", "POST"):
+            return _refused(405, "Pages are read (GET) and forms are sent (POST), nothing else.")
+        state = scope.setdefault("state", {})
+        state["cookie"] = _cookie(headers, self._access.cookie)
+        state["session"] = session = self._session(headers, state["cookie"])
+        state["form"] = {}
+        is_open = own_path(scope) in OPEN
+        if method == "POST" and (why := _foreign(headers)):
+            return _refused(403, why)
+        if session is None and not is_open:
+            return await self._login(scope)
+        if method != "POST":
+            return None
+        form = await _form(headers, receive)
+        if form is None:
+            return _refused(413, "The form is too large, or is none.")
+        state["form"] = form
+        if session is not None and not is_open and not session.is_form_of_ours(form.get("token", "")):
+            return _refused(
+                403, "The form was not made for this login. Go back, load the page again, and send it."
+            )
+        return None
+
+    def _session(self, headers: Headers, cookie: str) -> ConsoleSession | None:
+        if self._identify is None:
+            return self._access.session(cookie)
+        person = self._identify(headers)
+        if person is None:
+            return None
+        if len(self._known) > MOST_FIELDS:
+            self._known.clear()
+        return self._known.setdefault(person, ConsoleSession(person, 0.0))
+
+
+def hostname(host: str) -> str:
+    """Return the name of a Host header, without its port. Pure."""
+    name = host.strip().lower()
+    return name.partition("]")[0] + "]" if name.startswith("[") else name.partition(":")[0]
+
+
+def own_path(scope: Scope) -> str:
+    """Return the path below where the console is mounted."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path.removeprefix(root) if root else path
+
+
+def _foreign(headers: Headers) -> str:
+    """Return why a form was not sent by a page of ours; "" if it was. Pure."""
+    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return "The form comes from another site."
+    if urlsplit(headers.get("origin", "")).netloc.lower() != headers.get("host", "").strip().lower():
+        return "The form does not say that it comes from here (Origin)."
+    return ""
+
+
+def _cookie(headers: Headers, name: str) -> str:
+    jar = SimpleCookie()
+    try:
+        jar.load(headers.get("cookie", ""))
+    except CookieError:
+        return ""
+    return jar[name].value if name in jar else ""
+
+
+async def _form(headers: Headers, receive: Receive) -> dict[str, str] | None:
+    """Return the fields of a form; of those that come more than once, one on each line. None: it is none."""
+    if headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > MOST_BYTES or message["type"] == "http.disconnect":
+            return None
+        if not message.get("more_body", False):
+            break
+    form: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        return None
+    for name, value in pairs:
+        form[name] = f"{form[name]}\n{value}" if name in form else value
+    return form
+
+
+def _refused(status: int, why: str) -> Response:
+    return PlainTextResponse(f"{why}\n", status_code=status)

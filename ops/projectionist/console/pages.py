@@ -1,0 +1,88 @@
+"""Turns values into pages: the templates, and how numbers, times and commands are written in them. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from projectionist.core.printable_text import visible
+
+HERE = Path(__file__).parent
+MINUTE, HOUR, DAY, WEEK = 60, 3600, 86400, 7 * 86400
+SHORTENED = 10_000_000
+TO_SAY = "…"
+"""Stands in a command line for what whoever types it has to say."""
+NONE = "\N{EN DASH}"
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time with one unit, or two between a day and a week."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s" if 0 < seconds < 1 else f"{max(seconds, 0):.0f} s"
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE:.0f} min"
+    if seconds < DAY:
+        return f"{seconds // HOUR:.0f} h"
+    days, hours = seconds // DAY, seconds % DAY // HOUR
+    return f"{days:.0f} d {hours:.0f} h" if hours and seconds < WEEK else f"{days:.0f} d"
+
+
+def count(number: float | None) -> str:
+    """Write a number with separators, from ten millions on shortened; a dash where there is none."""
+    if number is None:
+        return NONE
+    if number >= SHORTENED:
+        return f"{number / 1e6:.1f} M"
+    return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+
+
+def size(number: int) -> str:
+    """Write a number of bytes."""
+    for unit, least in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= least:
+            return f"{number / least:.1f} {unit}"
+    return f"{number} B"
+
+
+def moment(at: datetime | None) -> Markup:
+    """Write a time in short, relative to now, with the absolute one on hover."""
+    if at is None:
+        return escape(NONE)
+    utc = at.astimezone(UTC)
+    ago = (datetime.now(UTC) - utc).total_seconds()
+    told = f"{duration(ago)} ago" if ago >= 0 else f"in {duration(-ago)}"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        utc.isoformat(timespec="seconds"), f"{utc:%-d %B %Y, %H:%M:%S} UTC", told
+    )
+
+
+def command_line(*words: object) -> str:
+    """Return the command that does the same, as a shell takes it; what is None is left out."""
+    told = (str(word) for word in words if word is not None)
+    return " ".join(["projectionist", *(word if word == TO_SAY else shlex.quote(word) for word in told)])
+
+
+def _printable(value: Any) -> Any:
+    """Show what cannot be printed as an escape: texts of events neither turn a line around nor hide a part of it."""
+    return visible(value, "\n\t") if type(value) is str else value
+
+
+def environment() -> Environment:
+    """Return the templates. Whatever they are given is escaped; a name that they lack is an error."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"duration": duration, "count": count, "size": size, "moment": moment}
+    return made

@@ -1,0 +1,77 @@
+"""The page before an act, and the act: any verb, asked about by an address and done by a form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from projectionist.console.acts import consumer_acts, incident_acts
+from projectionist.console.desk import act_of, form_of, go_to, session_of
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.operator import NotThere
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from projectionist.console.acts.verb import Given, Question, Verb
+    from projectionist.console.desk import Desk
+
+VERBS: Mapping[str, Verb] = {**consumer_acts.VERBS, **incident_acts.VERBS}
+
+
+def _verb(request: Request) -> Verb:
+    name = str(request.path_params["verb"])
+    if name not in VERBS:
+        raise NotThere(f"there is no act {name!r}", remedy="Come here by a button of a page")
+    found = VERBS[name]
+    role = session_of(request).person.role
+    if not role.may(found.role):
+        raise NotAllowed(
+            f"this needs the role {found.role}, and yours is {role}", remedy="Ask somebody who has it"
+        )
+    return found
+
+
+class NotAllowed(ProjectionistError):
+    """Somebody may not do what they have asked for."""
+
+
+async def ask(desk: Desk, request: Request) -> Response:
+    """Say what would be done, how many it touches, and ask why."""
+    verb, given = _verb(request), dict(request.query_params)
+    async with desk.database() as db:
+        question = await verb.ask(db, given)
+    return await _asked(desk, request, question, {})
+
+
+async def do(desk: Desk, request: Request) -> Response:
+    """Do it, if it still touches no more than was shown; what is refused is said on the page before it."""
+    verb, form = _verb(request), form_of(request)
+    given = {**form, **request.query_params}
+    async with desk.database() as db:
+        question = await verb.ask(db, given)
+        if question.matches > _seen(form):
+            problem = f"It would touch {question.matches:,} now, more than were shown. Nothing was done."
+            return await _asked(desk, request, question, form, problem)
+        try:
+            done = await verb.do(db, given, act_of(request))
+        except ProjectionistError as refused:
+            return await _asked(desk, request, question, form, f"Nothing was done: {refused}")
+    desk.onlooker.forget()
+    session_of(request).notice = done.text
+    return go_to(request, done.href)
+
+
+async def _asked(
+    desk: Desk, request: Request, question: Question, form: Given, problem: str = ""
+) -> Response:
+    status = 409 if problem else 200
+    return await desk.page(
+        request, "confirm.html", "", status=status, question=question, form=form, problem=problem
+    )
+
+
+def _seen(form: Given) -> int:
+    seen = form.get("seen", "")
+    return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else 0

@@ -1,0 +1,38 @@
+"""Doctor: what is set wrong, and what mends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.console.desk import go_to
+from projectionist.console.pages import command_line
+from projectionist.ops.doctor.check import Level
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from projectionist.console.desk import Desk
+
+
+async def show(desk: Desk, request: Request) -> Response:
+    """Show what was found within the last five minutes."""
+    at, examined = await desk.doctor()
+    by_level = {level: [one for one in examined.checks if one.level == level] for level in Level}
+    return await desk.page(
+        request,
+        "doctor.html",
+        "doctor",
+        at_=at,
+        act=by_level[Level.ATTENTION],
+        notes=by_level[Level.NOTE],
+        well=by_level[Level.WELL],
+        looked=len(examined.checks),
+        command=command_line("doctor", desk.name, "--all"),
+    )
+
+
+async def look_again(desk: Desk, request: Request) -> Response:
+    """Look now."""
+    await desk.doctor(again=True)
+    return go_to(request, "/doctor")

@@ -1,0 +1,144 @@
+"""One look at the servers for all who look at pages: at most one a second, however many they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import asyncpg
+import msgspec
+
+from projectionist.core import clock
+from projectionist.core.errors import ProjectionistError
+from projectionist.core.nats import connections
+from projectionist.ops.inspect.project_status import PartStatus, Status, of_broker, of_database
+from projectionist.runner.jetstream import api
+from projectionist.runner.jetstream.api import StreamInfo
+
+if TYPE_CHECKING:
+    from projectionist.core.settings.settings import Settings
+
+AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ProjectionistError)
+"""What reading a database may end with that is no mistake of ours."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Where all stands at one moment."""
+
+    at: datetime
+    status: Status
+    problem: str = ""
+    """Why nothing newer could be had: all else is then as it was at that moment."""
+    streams: dict[str, StreamInfo | str] = {}
+    """What the broker holds; a text says why one cannot be seen."""
+    rates: dict[str, float] = {}
+    """Events applied a second since the sample before, by consumer."""
+
+
+class Onlooker:
+    """Takes snapshots, and keeps the last one for when the database is away."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        every_s: float = 1,
+        broker_every_s: float = 5,
+        within_s: float = 5,
+        now: Callable[[], float] = clock.now,
+    ) -> None:
+        self._settings, self._now = settings, now
+        self._every_s, self._broker_every_s, self._within_s = every_s, broker_every_s, within_s
+        self._lock = asyncio.Lock()
+        self._last: Snapshot | None = None
+        self._taken = self._asked = float("-inf")
+        self._broker = PartStatus("nats", "not asked yet")
+        self._streams: dict[str, StreamInfo | str] = {}
+        self._asking: asyncio.Task[None] | None = None
+        self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=30)
+
+    async def look(self) -> Snapshot:
+        """Return the newest snapshot: this second's, or a new one."""
+        async with self._lock:
+            if self._last is None or self._now() - self._taken >= self._every_s:
+                self._last = await self._new()
+                self._taken = self._now()
+            return self._last
+
+    def forget(self) -> None:
+        """Have the next look be a new one: something was just done, and whoever did it wants to see it."""
+        self._taken = float("-inf")
+
+    async def _new(self) -> Snapshot:
+        try:
+            async with asyncio.timeout(self._within_s):
+                status = await of_database(self._settings)
+        except AWAY as error:
+            status, problem = Status(version="", python="", parts=[]), str(error) or type(error).__name__
+        else:
+            problem = next((part.problem for part in status.parts if part.name == "postgres"), "")
+        if problem:
+            return self._without(problem)
+        await self._ask_broker(sorted({one.stream for one in status.consumers}))
+        return Snapshot(
+            at=datetime.now(UTC),
+            status=msgspec.structs.replace(status, parts=[*status.parts, self._broker]),
+            streams=dict(self._streams),
+            rates=self._rates(status),
+        )
+
+    def _without(self, problem: str) -> Snapshot:
+        """Return what was seen last, and why it is not newer."""
+        if self._last is not None:
+            return msgspec.structs.replace(self._last, problem=problem)
+        nothing = Status(version="", python="", parts=[PartStatus("postgres", "", problem)])
+        return Snapshot(at=datetime.now(UTC), status=nothing, problem=problem)
+
+    def _rates(self, status: Status) -> dict[str, float]:
+        now = self._now()
+        applied = {one.name: one.outcomes.get("applied", 0) for one in status.consumers}
+        before = self._samples[-1] if self._samples else None
+        self._samples.append((now, applied))
+        if before is None or now <= before[0]:
+            return {}
+        return {
+            name: max(0, count - before[1][name]) / (now - before[0])
+            for name, count in applied.items()
+            if name in before[1]
+        }
+
+    async def _ask_broker(self, streams: list[str]) -> None:
+        """Have NATS asked now and then: at first before anything is shown, later beside it."""
+        if self._asking is not None and not self._asking.done():
+            return
+        if self._now() - self._asked < self._broker_every_s:
+            return
+        first, self._asked = self._asking is None, self._now()
+        self._asking = asyncio.create_task(self._look_at_broker(streams))
+        if first:
+            await asyncio.shield(self._asking)
+
+    async def _look_at_broker(self, streams: list[str]) -> None:
+        self._broker = await of_broker(self._settings.nats)
+        self._streams = await stream_states(self._settings, streams) if not self._broker.problem else {}
+
+
+async def stream_states(settings: Settings, names: list[str]) -> dict[str, StreamInfo | str]:
+    """Return what the broker holds of these streams."""
+    found: dict[str, StreamInfo | str] = {}
+    try:
+        client = await connections.connect(settings.nats, name="projectionist console", within_s=3)
+    except ProjectionistError as error:
+        return dict.fromkeys(names, str(error))
+    try:
+        for name in names:
+            try:
+                found[name] = await api.stream(client, name)
+            except ProjectionistError as error:
+                found[name] = str(error)
+    finally:
+        await client.close()
+    return found

@@ -1,0 +1,162 @@
+"""What the pages show, on real servers: what waits, why, and what was done about it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.support import inspection
+from tests.support.cli import Cli
+from tests.support.console_client import Browser, Served, serving, text_of
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.console.application import ADDRESSES
+from projectionist.runner import App
+
+pytestmark = pytest.mark.asyncio
+
+HOSTILE = '"><script>alert(1)</script><img/src=x/onerror=alert(2)>{{7*7}}'
+CANARY = "canary-4711"
+"""What a payload and an error hold, which nobody has asked to see."""
+READ = ("/", "/consumer?name=Orders", "/incidents", "/audit", "/audit.csv", "/doctor", "/streams")
+
+
+@pytest_asyncio.fixture
+async def s(live: ConsumerHarness) -> Any:
+    """A shop in which one order has failed and another lacks a version, an incident is open, under hostile names."""
+    made = shop(live.stream)
+    await live.migrate(made.Orders, made.Spend)
+    made.trouble.poison.add(CANARY)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="placed-1")
+    await live.publish(OrderNoted(CANARY), "o1", 2, id=HOSTILE)
+    await live.publish(OrderPaid(), "o1", 3, id="paid-1")
+    await live.publish(OrderPlaced("bob", 9), '"><script>x', 1, id="placed-2")
+    async with live.running(made.Orders, made.Spend):
+        await live.settled(made.Orders)
+    await live.pool.execute(
+        """insert into projectionist.incidents (consumer, kind, incarnation, seq, source, id, detail)
+        values (1, 'late', 1, 2, 'shop', $1, $2)""",
+        HOSTILE,
+        f"came late: {HOSTILE}",
+    )
+    return made
+
+
+@pytest_asyncio.fixture
+async def served(live: ConsumerHarness, s: Any) -> AsyncIterator[Served]:
+    async with serving(App(projections=[s.Orders, s.Spend]), live.settings) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def ann(served: Served) -> Browser:
+    return await served.logged_in("ann")
+
+
+class Tags(HTMLParser):
+    """Collects what a browser would make of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+async def test_each_page_is_there_and_holds_no_script_no_style_and_no_content(ann: Browser) -> None:
+    assert {one.path for one in ADDRESSES if one.method == "GET" and "{" not in one.path} == {
+        path.partition("?")[0] for path in READ
+    }
+    for path in READ:
+        page, tags = await ann.see(path), Tags()
+        tags.feed(page)
+        assert not {"script", "style", "img", "iframe", "object", "base"} & tags.names, path
+        assert not {name for name in tags.attributes if name.startswith("on") or name == "style"}, path
+        assert CANARY not in page, path
+        assert "<script" not in page, path
+
+
+async def test_the_overview_says_whether_somebody_must_act(ann: Browser) -> None:
+    said = text_of(await ann.see("/"))
+    assert "Somebody must act" in said
+    assert "1 waiting for new code or a person" in said
+    assert "no process runs it" in said
+    assert "1 incidents open" in said
+    assert "Orders" in said
+
+
+async def test_a_consumer_shows_where_it_stands_and_one_that_is_none_says_so(ann: Browser) -> None:
+    said = text_of(await ann.see("/consumer?name=Orders"))
+    assert "waiting 1 for new code or for you" in said
+    assert "order.placed" in said
+    assert "Pause…" in said
+    said = text_of(await ann.see("/consumer?name=%3Cb%3E", 404))
+    assert "there is no consumer '<b>'" in said
+
+
+async def test_an_incident_is_closed_with_a_reason_as_by_the_command_line(
+    live: ConsumerHarness, cli: Cli, ann: Browser
+) -> None:
+    assert f"came late: {HOSTILE}" in text_of(await ann.see("/incidents"))
+    asked = await ann.see("/act/close-incident?number=1")
+    assert "projectionist incidents close 1 --reason …" in text_of(asked)
+    refused = await ann.submit("/act/close-incident?number=1", 409, reason="  ")
+    assert "an act needs an actor and a reason" in text_of(refused)
+    assert "No incident is open" in text_of(await ann.submit("/act/close-incident?number=1", reason="known"))
+    columns = ("who", "action", "object", "reason")
+    assert await inspection.rows(live, "audit", *columns, action="close-incident") == [
+        ("ann", "close-incident", "Orders: incident 1", "known")
+    ]
+    assert "1 was not open" in (await cli.run("incidents", "close", "1", "--reason", "again")).out
+
+
+async def test_pause_and_resume_leave_the_rows_that_the_command_line_leaves(
+    live: ConsumerHarness, cli: Cli, ann: Browser
+) -> None:
+    assert "Orders is paused." in await ann.submit("/act/pause?consumer=Orders", reason="moved")
+    assert "paused by ann" in text_of(await ann.see("/consumer?name=Orders"))
+    await cli.done("resume", "Orders", "--reason", "moved")
+    await cli.done("pause", "Orders", "--reason", "moved")
+    assert "Orders goes on." in await ann.submit("/act/resume?consumer=Orders", reason="moved")
+    rows = await inspection.rows(live, "audit", "who", "action", "object", reason="moved", order="number")
+    assert [(who, action) for who, action, _ in rows] == [("ann", "pause"), ("ann", "resume")] * 2
+    assert {about for _, _, about in rows[:1]} == {about for _, _, about in rows}
+    assert "was not paused" in await ann.submit("/act/resume?consumer=Orders", reason="moved")
+
+
+async def test_the_audit_is_filtered_paged_and_given_as_a_file(live: ConsumerHarness, ann: Browser) -> None:
+    await live.pool.execute(
+        """insert into projectionist.audit (who, action, object, reason)
+        select 'ann', act, 'Orders', format('=%s %s', act, n)
+        from generate_series(0, 25) n, unnest('{pause,resume}'::text[]) with ordinality acts (act, place)
+        order by n, place"""
+    )
+    page = await ann.see("/audit?who=ann")
+    assert "=resume 25" in page
+    assert "=pause 0" not in page
+    older = page.partition(">Older<")[0].rpartition('href="')[2].rstrip('"').replace("&amp;", "&")
+    assert "=pause 0" in await ann.see(older)
+    assert "=resume 25" not in await ann.see("/audit?action=pause")
+    assert "No act is like that" in await ann.see("/audit?who=nobody")
+    file = await ann.see("/audit.csv?action=pause")
+    assert file.splitlines()[0] == "number,at,who,action,object,reason,session_role,client"
+    assert ",'=pause 3," in file
+
+
+async def test_the_doctor_looks_and_streams_are_shown(live: ConsumerHarness, ann: Browser) -> None:
+    assert "things need attention" in text_of(await ann.see("/doctor"))
+    answer = await ann.send("/doctor", {"token": await ann.token()})
+    assert answer.status_code == 200
+    assert live.stream.name in text_of(await ann.see("/streams"))
+
+
+async def test_without_consumers_the_overview_says_what_to_do(live: ConsumerHarness) -> None:
+    async with serving(App(), live.settings, name="shop.app:app") as served:
+        assert "projectionist run shop.app:app" in await (await served.logged_in()).see("/")
