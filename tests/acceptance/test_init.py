@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tests.support.consumer_harness import ConsumerHarness
@@ -70,6 +73,14 @@ async def test_its_code_is_as_clean_as_ours(tmp_path: Path) -> None:
     await python(tmp_path / "project", "-m", "ruff", "check", *settings, ".")
     await python(tmp_path / "project", "-m", "ruff", "format", "--check", *settings[:2], ".")
     await python(tmp_path / "project", "-m", "mypy", "--strict", "orders", "tests")
+
+
+async def test_its_settings_name_files_for_secrets_and_have_no_place_for_one(tmp_path: Path) -> None:
+    init.write(tmp_path / "project")
+    text = (tmp_path / "project" / "projectionist.toml").read_text()
+    meant = tomllib.loads(re.sub(r"^#(?=\[|\w)", "", text, flags=re.MULTILINE))
+    assert {"password_file", "creds_file"} <= {*meant["postgres"], *meant["nats"]}
+    assert urlsplit(meant["postgres"]["url"]).password is None
 
 
 async def test_a_folder_that_holds_something_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import socket
+import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from tests.support.scrape import free_port, get
-from tests.support.waiting import eventually
+from tests.support.waiting import HANG_S, eventually
 
 from projectionist.core import clock
 from projectionist.core.cloudevents import is_traceparent
@@ -204,6 +205,33 @@ async def test_the_listener_answers_no_page_that_a_name_leads_here_and_so_many_a
     await eventually(partial(says, port, b"200"))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.asyncio
+async def test_a_scrape_that_takes_long_keeps_nobody_else_waiting_and_goes_alone() -> None:
+    health, port, free, at_once = Health(), free_port(), threading.Event(), []
+    health.started = True
+
+    def scrape() -> bytes:
+        at_once.append(threading.current_thread())
+        assert free.wait(HANG_S)
+        return str(len(at_once)).encode()
+
+    task = asyncio.create_task(HealthServer(f":{port}", health, scrape).run())
+    await eventually(partial(answers, port))
+    scrapes = [asyncio.create_task(get(port, "/metrics")) for _ in range(2)]
+    await eventually(partial(_has_begun, at_once))
+    assert (await get(port, "/live")).status == 200
+    assert len(at_once) == 1
+    assert at_once[0] is not threading.current_thread()
+    free.set()
+    assert {one.text for one in await asyncio.gather(*scrapes)} == {"1", "2"}
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _has_begun(scrapes: list[threading.Thread]) -> bool:
+    return bool(scrapes)
 
 
 async def asked(port: int, headers: str = "") -> bytes:

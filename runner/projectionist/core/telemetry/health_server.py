@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from projectionist.core.errors import SettingsError
@@ -84,7 +85,7 @@ class HealthServer:
         self._hosts = (*hosts, self._host, socket.gethostname())
         self._open = 0
         self._health = health
-        self._scrape = scrape
+        self._scrape, self._scraping = scrape, asyncio.Lock()
 
     async def run(self) -> None:
         """Listen; SettingsError if somebody else does already."""
@@ -107,7 +108,7 @@ class HealthServer:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 request = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(request.decode("latin-1")))
+                writer.write(await self._answer(request.decode("latin-1")))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # who asks and does not wait for the answer asks again
@@ -117,7 +118,7 @@ class HealthServer:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    def _answer(self, request: str) -> bytes:
+    async def _answer(self, request: str) -> bytes:
         line, *headers = request.split("\r\n")
         named = next((one[5:] for one in headers if one[:5].lower() == "host:"), "")
         if not is_own_host(named, self._hosts):
@@ -127,7 +128,9 @@ class HealthServer:
         if method not in ("GET", "HEAD"):
             return _response(405, b"", "text/plain")
         if path == "/metrics" and self._scrape is not None:
-            return _response(200, self._scrape(), "text/plain; version=0.0.4; charset=utf-8")
+            async with self._scraping:  # beside the loop, which moves data meanwhile
+                text = await anyio.to_thread.run_sync(self._scrape)
+            return _response(200, text, "text/plain; version=0.0.4; charset=utf-8")
         asked = {"/live": self._health.live, "/ready": self._health.ready}.get(path)
         if path == "/startup":
             asked = self._not_started

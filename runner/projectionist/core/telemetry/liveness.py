@@ -33,7 +33,7 @@ def ended(loop: str, who: str = "") -> None:
 def ages() -> dict[Key, float]:
     """Return seconds since each loop came by."""
     now = clock.now()
-    return {key: now - sign.at for key, sign in _signs.items()}
+    return {key: now - sign.at for key, sign in dict(_signs).items()}  # asked by a thread, while loops begin
 
 
 def late(*, vital: bool) -> list[str]:
