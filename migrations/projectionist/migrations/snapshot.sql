@@ -284,6 +284,41 @@ ALTER TABLE projectionist.builds ALTER COLUMN number ADD GENERATED ALWAYS AS IDE
     CACHE 1
 );
 
+CREATE TABLE projectionist.cancels (
+    seq bigint NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    consumer integer NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    aggregate text NOT NULL COLLATE pg_catalog."C",
+    version bigint NOT NULL,
+    class text NOT NULL,
+    classes text[] NOT NULL,
+    slot text NOT NULL,
+    created timestamp with time zone NOT NULL,
+    done timestamp with time zone,
+    hit integer DEFAULT 0 NOT NULL,
+    late integer DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02');
+
+COMMENT ON TABLE projectionist.cancels IS 'One row per Cancel that a handler has asked for: it takes back what lower versions of its aggregate scheduled.';
+
+COMMENT ON COLUMN projectionist.cancels.classes IS 'the class by all its names';
+
+COMMENT ON COLUMN projectionist.cancels.hit IS 'how many intents it has taken back';
+
+COMMENT ON COLUMN projectionist.cancels.late IS 'how many had begun, or were settled, when it came';
+
+ALTER TABLE projectionist.cancels ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.cancels_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE projectionist.circuits (
     provider text NOT NULL COLLATE pg_catalog."C",
     destination text NOT NULL COLLATE pg_catalog."C",
@@ -480,7 +515,10 @@ CREATE TABLE projectionist.floors (
     written timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     purged bigint DEFAULT 0 NOT NULL,
     purged_from bigint,
-    acked bigint
+    acked bigint,
+    pending_seq bigint,
+    pending_at timestamp with time zone,
+    caught_up timestamp with time zone
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
@@ -503,6 +541,10 @@ COMMENT ON COLUMN projectionist.floors.purged IS 'Up to this stream sequence row
 COMMENT ON COLUMN projectionist.floors.purged_from IS 'The lowest stream sequence of a removed row; 0: of an earlier stream. What a rebuild would lack is judged by it.';
 
 COMMENT ON COLUMN projectionist.floors.acked IS 'How many deliveries the broker had counted up to the floor; null: not known, so the stream is asked what lies above it.';
+
+COMMENT ON COLUMN projectionist.floors.pending_seq IS 'the last message that the stream had taken at pending_at, or later';
+
+COMMENT ON COLUMN projectionist.floors.caught_up IS 'what the stream had taken until then is settled';
 
 CREATE TABLE projectionist.generations (
     consumer integer NOT NULL,
@@ -609,18 +651,24 @@ CREATE TABLE projectionist.intents (
     settled timestamp with time zone,
     memory_s double precision,
     baggage text,
+    scheduled timestamp with time zone,
+    cancelled_by text COLLATE pg_catalog."C",
     CONSTRAINT intents_on_dead_check CHECK ((on_dead = ANY (ARRAY['pass'::text, 'block'::text]))),
-    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['open'::text, 'sent'::text, 'discarded'::text])))
+    CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['open'::text, 'sent'::text, 'discarded'::text, 'cancelled'::text])))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
-COMMENT ON COLUMN projectionist.intents.state IS 'open: it stands in the outbox, where its state is';
+COMMENT ON COLUMN projectionist.intents.state IS 'open: it stands in the outbox, where its state is, or in the schedule';
 
 COMMENT ON COLUMN projectionist.intents.attempt IS 'the attempt that settled it; what follows is from its reply';
 
 COMMENT ON COLUMN projectionist.intents.memory_s IS 'how long the provider remembers the key, from first_started on: the row is needed as long';
 
 COMMENT ON COLUMN projectionist.intents.baggage IS 'allowed members of the baggage of the event behind it; null for none';
+
+COMMENT ON COLUMN projectionist.intents.scheduled IS 'when it was to be sent; null: at once';
+
+COMMENT ON COLUMN projectionist.intents.cancelled_by IS 'the key of the Cancel that took it back';
 
 ALTER TABLE projectionist.intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.intents_seq_seq
@@ -1004,6 +1052,78 @@ ALTER TABLE projectionist.runners ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE projectionist.schedule (
+    intent bigint NOT NULL,
+    consumer integer NOT NULL,
+    aggregate text COLLATE pg_catalog."C",
+    version bigint,
+    class text NOT NULL,
+    slot text NOT NULL,
+    due timestamp with time zone NOT NULL,
+    expires timestamp with time zone,
+    guard text NOT NULL,
+    look timestamp with time zone,
+    promoted timestamp with time zone,
+    CONSTRAINT schedule_guard_check CHECK ((guard = ANY (ARRAY['clock'::text, 'caught_up'::text])))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
+
+COMMENT ON TABLE projectionist.schedule IS 'One row per intent that is to be sent later, until its intent goes; it enters the outbox when it is due.';
+
+COMMENT ON COLUMN projectionist.schedule.expires IS 'from then on it is not sent any more';
+
+COMMENT ON COLUMN projectionist.schedule.guard IS 'clock: sent when it is due; caught_up: once its consumer has settled what was published before, too';
+
+COMMENT ON COLUMN projectionist.schedule.look IS 'when to look at it next; null: nothing is left to be done here';
+
+COMMENT ON COLUMN projectionist.schedule.promoted IS 'when it entered the outbox';
+
+CREATE TABLE projectionist.staged_intents (
+    seq bigint NOT NULL,
+    consumer integer NOT NULL,
+    incarnation integer NOT NULL,
+    intents integer NOT NULL,
+    encoded bytea NOT NULL,
+    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    refused text
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', toast.autovacuum_vacuum_scale_factor='0', toast.autovacuum_vacuum_threshold='10000');
+ALTER TABLE ONLY projectionist.staged_intents ALTER COLUMN encoded SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE projectionist.staged_intents IS 'One row per batch that asked for side effects, until they stand in intents and outbox.';
+
+COMMENT ON COLUMN projectionist.staged_intents.intents IS 'how many they are';
+
+COMMENT ON COLUMN projectionist.staged_intents.encoded IS 'JSON: for each column of intents its values, in the order they were asked for';
+
+COMMENT ON COLUMN projectionist.staged_intents.refused IS 'why it could not be opened; the next relay that starts tries it again';
+
+CREATE VIEW projectionist.schedule_seen AS
+ SELECT s.intent,
+    s.consumer,
+    c.name,
+    s.aggregate,
+    s.due,
+    s.expires,
+    f.caught_up,
+        CASE
+            WHEN (s.due > clock_timestamp()) THEN 'its time'::text
+            WHEN (EXISTS ( SELECT
+               FROM projectionist.staged_intents g
+              WHERE ((g.refused IS NOT NULL) AND (g.consumer = s.consumer)))) THEN 'refused'::text
+            WHEN ((s.guard = 'caught_up'::text) AND (NOT COALESCE((f.caught_up >= s.due), false))) THEN 'behind'::text
+            WHEN ((s.guard = 'caught_up'::text) AND (EXISTS ( SELECT
+               FROM projectionist.parked p
+              WHERE ((p.consumer = s.consumer) AND (p.aggregate = s.aggregate) AND p.ordered)))) THEN 'parked'::text
+            ELSE 'relay'::text
+        END AS waits_for
+   FROM ((projectionist.schedule s
+     LEFT JOIN projectionist.consumers c ON ((c.number = s.consumer)))
+     LEFT JOIN projectionist.floors f ON (((f.consumer = c.number) AND (f.durable = c.durable) AND (f.incarnation = c.incarnation))))
+  WHERE ((s.look IS NOT NULL) AND (s.promoted IS NULL));
+
+COMMENT ON VIEW projectionist.schedule_seen IS 'What waits for its time, and what it waits for once it is due: refused intents of its consumer, its consumer to catch up (behind), its aggregate (parked), or a relay.';
+
 CREATE TABLE projectionist.setbacks (
     instance uuid NOT NULL,
     consumer text NOT NULL COLLATE pg_catalog."C",
@@ -1039,26 +1159,6 @@ ALTER TABLE ONLY projectionist.settled_batches ALTER COLUMN seqs SET STORAGE EXT
 COMMENT ON TABLE projectionist.settled_batches IS 'A row a batch, written in its transaction, until the floor has passed it. Without an index: it is short, and read whole.';
 
 COMMENT ON COLUMN projectionist.settled_batches.seqs IS 'null: all from the lowest to the highest.';
-
-CREATE TABLE projectionist.staged_intents (
-    seq bigint NOT NULL,
-    consumer integer NOT NULL,
-    incarnation integer NOT NULL,
-    intents integer NOT NULL,
-    encoded bytea NOT NULL,
-    created timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    refused text
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', toast.autovacuum_vacuum_scale_factor='0', toast.autovacuum_vacuum_threshold='10000');
-ALTER TABLE ONLY projectionist.staged_intents ALTER COLUMN encoded SET STORAGE EXTERNAL;
-
-COMMENT ON TABLE projectionist.staged_intents IS 'One row per batch that asked for side effects, until they stand in intents and outbox.';
-
-COMMENT ON COLUMN projectionist.staged_intents.intents IS 'how many they are';
-
-COMMENT ON COLUMN projectionist.staged_intents.encoded IS 'JSON: for each column of intents its values, in the order they were asked for';
-
-COMMENT ON COLUMN projectionist.staged_intents.refused IS 'why it could not be opened; the next relay that starts tries it again';
 
 ALTER TABLE projectionist.staged_intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.staged_intents_seq_seq
@@ -1125,6 +1225,12 @@ ALTER TABLE ONLY projectionist.build_steps
 
 ALTER TABLE ONLY projectionist.builds
     ADD CONSTRAINT builds_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY projectionist.cancels
+    ADD CONSTRAINT cancels_key_key UNIQUE (key);
+
+ALTER TABLE ONLY projectionist.cancels
+    ADD CONSTRAINT cancels_pkey PRIMARY KEY (seq);
 
 ALTER TABLE ONLY projectionist.circuits
     ADD CONSTRAINT circuits_pkey PRIMARY KEY (provider, destination);
@@ -1222,6 +1328,9 @@ ALTER TABLE ONLY projectionist.roles
 ALTER TABLE ONLY projectionist.runners
     ADD CONSTRAINT runners_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY projectionist.schedule
+    ADD CONSTRAINT schedule_pkey PRIMARY KEY (intent);
+
 ALTER TABLE ONLY projectionist.setbacks
     ADD CONSTRAINT setbacks_pkey PRIMARY KEY (instance, consumer, what);
 
@@ -1247,6 +1356,10 @@ CREATE INDEX audit_at_idx ON projectionist.audit USING btree (at);
 CREATE INDEX audit_object_idx ON projectionist.audit USING btree (object, number);
 
 CREATE UNIQUE INDEX builds_open ON projectionist.builds USING btree (consumer) WHERE (ended IS NULL);
+
+CREATE INDEX cancels_event ON projectionist.cancels USING btree (consumer, source, id);
+
+CREATE INDEX cancels_open ON projectionist.cancels USING btree (seq) WHERE (done IS NULL);
 
 CREATE INDEX decisions_aggregate ON projectionist.decisions USING btree (consumer, aggregate, version);
 
@@ -1281,6 +1394,10 @@ CREATE INDEX quarantine_due ON projectionist.quarantine USING btree (consumer, d
 CREATE INDEX quarantine_held ON projectionist.quarantine USING btree (consumer) WHERE (state = 'quarantined'::text);
 
 CREATE INDEX runners_consumer ON projectionist.runners USING btree (consumer) WHERE (stopped IS NULL);
+
+CREATE INDEX schedule_aggregate ON projectionist.schedule USING btree (consumer, aggregate);
+
+CREATE INDEX schedule_look ON projectionist.schedule USING btree (consumer, guard, look) WHERE (look IS NOT NULL);
 
 CREATE CONSTRAINT TRIGGER chain_act AFTER INSERT ON projectionist.audit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION projectionist.chain_act();
 

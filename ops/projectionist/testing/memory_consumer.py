@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.states import AggregateState
@@ -33,8 +34,8 @@ class MemoryConsumer:
         self._parked: dict[str, list[Delivery]] = {}
         self.rows: dict[Any, Row] = {}
         """In database form, by key."""
-        self.intents: list[tuple[str, str, bytes]] = []
-        """The event's id, the slot and the content of each."""
+        self.intents: list[tuple[str, str, bytes, datetime | None]] = []
+        """The event's id, the slot and the content of each, and when it is to be sent; cancels too."""
         self.failures: dict[str, tuple[str, str]] = {}
         """The class and the message of what a handler raised, by the event's id."""
 
@@ -71,7 +72,7 @@ class MemoryConsumer:
             one = order[failure.step.index][1]
             self.failures[one.id] = (failure.error_class, failure.message)
             failed[one.aggregate or one.id] = one
-        self.intents += [(order[at][1].id, made.slot, made.body) for at, made in folded.intents]
+        self.intents += [(order[at][1].id, made.counted, made.body, made.due) for at, made in folded.intents]
         for key, row in folded.rows.items():
             if row is None:
                 self.rows.pop(key, None)

@@ -191,9 +191,12 @@ def _difference(definition: Definition, one: MemoryConsumer, other: MemoryConsum
             ]
             return f"row {key!r} with {', '.join(changed)}"
     mine, theirs = Counter(one.intents), Counter(other.intents)
-    for event, slot, body in [*(theirs - mine), *(mine - theirs)]:
-        times = theirs[event, slot, body]
-        return f"{times or 'no'} intent{'' if times == 1 else 's'} {slot} {body.decode()} of event {event}"
+    for one_of in [*(theirs - mine), *(mine - theirs)]:
+        event, slot, body, due = one_of
+        times, when = theirs[one_of], "" if due is None else f" at {due}"
+        return (
+            f"{times or 'no'} intent{'' if times == 1 else 's'} {slot} {body.decode()}{when} of event {event}"
+        )
     if one.failures != other.failures:
         differing = sorted(one.failures.items() ^ other.failures.items())
         return f"another failure: {differing[0][0]}, {': '.join(differing[0][1])}"

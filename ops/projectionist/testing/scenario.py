@@ -12,7 +12,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.settings.settings import Policy
-from projectionist.outbox.intents.intent import Intent
+from projectionist.outbox.intents.intent import Intent, Scheduled
+from projectionist.outbox.intents.schedule import Cancel, wish_of
 from projectionist.projections.compiled.definition import Definition, Kind, definition
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import AnyEvent
@@ -67,7 +68,7 @@ class Scenario(Generic[T]):
         self._stopped: set[str | None] = set()
         self._failures: list[str] = []
         self._stacks: list[str] = []
-        self._intents: list[Intent] = []
+        self._intents: list[Intent | Scheduled | Cancel] = []
         self._skipped: list[str] = []
 
     def when(
@@ -111,8 +112,11 @@ class Scenario(Generic[T]):
         return {key: thawed(self._cls, self._table, row) for key, row in self._rows.items()}
 
     @property
-    def intents(self) -> list[Intent]:
-        """Return the intents, in the order in which handlers asked for them."""
+    def intents(self) -> list[Intent | Scheduled | Cancel]:
+        """Return the intents, in the order in which handlers asked for them.
+
+        One that is to be sent later is `Reminder(…).at(moment)`, and what takes it back a `Cancel(Reminder)`.
+        """
         self._refuse_failures()
         return list(self._intents)
 
@@ -177,7 +181,7 @@ class Scenario(Generic[T]):
             return
         self._own.decide(step.handler, delivery)
         self._skipped += [CONDITION] * len(folded.idle)
-        self._intents += [one.intent for _, one in folded.intents]
+        self._intents += [wish_of(one) for _, one in folded.intents]
         for key, row in folded.rows.items():
             if row is None:
                 self._rows.pop(key, None)

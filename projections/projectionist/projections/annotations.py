@@ -6,7 +6,8 @@ from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from projectionist.outbox.intents.intent import Intent, Slotted
+from projectionist.outbox.intents.intent import Intent, Scheduled, Slotted
+from projectionist.outbox.intents.schedule import Cancel
 from projectionist.projections.handler_results import Delete
 
 UNKNOWN = Any
@@ -47,7 +48,7 @@ def _no_answer(hint: Any) -> Any:
     kind = origin or hint
     if not isinstance(kind, type) or kind in (object, type, type(None), Any):
         return None  # Any, a TypeVar, or the class Delete itself may be an answer
-    if issubclass(kind, Intent | Slotted | Delete):
+    if issubclass(kind, Intent | Slotted | Scheduled | Cancel | Delete):
         return None
     several = issubclass(kind, Iterable | AsyncIterable) and not issubclass(kind, str | bytes | dict)
     return None if several else hint

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_origin, overload
 
 from projectionist.core.errors import DefinitionError
-from projectionist.outbox.intents.intent import Intent, Slotted
+from projectionist.outbox.intents.intent import Intent, Scheduled, Slotted
+from projectionist.outbox.intents.schedule import Cancel
 from projectionist.projections.annotations import returned
 from projectionist.projections.event import AnyEvent
 from projectionist.projections.handler_results import Delete
@@ -20,7 +21,8 @@ E = TypeVar("E", bound=AnyEvent)
 E2 = TypeVar("E2", bound=AnyEvent)
 E3 = TypeVar("E3", bound=AnyEvent)
 S = TypeVar("S")
-Answer = Intent | Slotted | Delete | type[Delete] | Iterable[Intent | Slotted | Delete | None] | None
+Wish = Intent | Slotted | Scheduled | Cancel
+Answer = Wish | Delete | type[Delete] | Iterable[Wish | Delete | None] | None
 R = TypeVar("R", bound=Answer)
 X = TypeVar("X")
 

@@ -21,7 +21,7 @@ class Handler:
     """One event's handler: the method that the fold calls, and its row's key."""
 
     __slots__ = (
-        *("absent", "bare", "by_id", "call", "copies", "envelope", "event", "key", "name", "own"),
+        *("absent", "bare", "by_id", "call", "copies", "envelope", "event", "key", "name", "ordered", "own"),
         *("key_reads_envelope", "row_key", "when", "when_reads_envelope"),
     )
 
@@ -42,6 +42,8 @@ class Handler:
         """The event must be copied for each call, because a handler could change its values."""
         self.bare = not (self.absent or self.when or self.envelope or self.copies)
         """It is called with row and event as they are, without a condition: nearly always."""
+        self.ordered = True
+        """Events of an aggregate come in an order, so that one may take back what earlier ones asked for."""
         self.by_id = False
         """The aggregate's id alone names the row, so that it is the same for every event."""
         self.row_key: RowKey = _no_row

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from projectionist.core.errors import ProjectionistError
     from projectionist.core.settings.settings import settings
-    from projectionist.outbox import AGGREGATE, Intent, IntentReused, Outbox, OutboxError, Slotted, intent_key
+    from projectionist.outbox import (
+        AGGREGATE,
+        Cancel,
+        Intent,
+        IntentReused,
+        Outbox,
+        OutboxError,
+        Scheduled,
+        Slotted,
+        intent_key,
+    )
     from projectionist.outbox.providers import (
         PROFILES,
         Http,
@@ -65,6 +75,7 @@ __all__ = [
     "BadValue",
     "BlockingOutboxRecorder",
     "Bounds",
+    "Cancel",
     "CannotGoOn",
     "Delete",
     "Envelope",
@@ -97,6 +108,7 @@ __all__ = [
     "Request",
     "Retry",
     "Running",
+    "Scheduled",
     "Secret",
     "SecretRef",
     "Signal",
@@ -120,7 +132,7 @@ __all__ = [
 _NAMES = {
     "core.errors": "ProjectionistError",
     "core.settings.settings": "settings",
-    "outbox": "AGGREGATE Intent IntentReused Outbox OutboxError Slotted intent_key",
+    "outbox": "AGGREGATE Cancel Intent IntentReused Outbox OutboxError Scheduled Slotted intent_key",
     "outbox.providers": "Http NatsPublish Outcome PROFILES Profile Provider ProviderContext ProviderSettings"
     " RenderError Reply Request Secret SecretRef Signal Smtp Webhook",
     "outbox.publishing.draft": "PublishError",

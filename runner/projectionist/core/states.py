@@ -90,6 +90,8 @@ class IncidentKind(StrEnum):
 class IntentState(StrEnum):
     """Where an intent stands on its way to the provider."""
 
+    SCHEDULED = "scheduled"
+    """It waits for its time, in no lane."""
     READY = "ready"
     LEASED = "leased"
     STARTED = "started"
@@ -99,3 +101,5 @@ class IntentState(StrEnum):
     DEAD = "dead"
     HELD = "held"
     DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+    """A later event has taken it back before it began."""

@@ -48,6 +48,7 @@ LEFT = {
         "staged_intents update",
         "staged_intents delete",
         "incidents insert",
+        "cancels insert",
     },  # it unpacks nothing
 }
 """What statements in these rooms do for another duty."""

@@ -18,7 +18,7 @@ words = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 class Note(Intent, provider="email"):
     zebra: str = ""
     amount: Decimal | None = None
-    at: datetime | None = None
+    moment: datetime | None = None
     extra: dict[str, Any] = {}
     weight: float = 0.0
 
@@ -40,11 +40,11 @@ def test_a_body_is_json_with_sorted_keys() -> None:
     note = Note(
         zebra="z",
         amount=Decimal("1.50"),
-        at=datetime(2026, 1, 2, tzinfo=UTC),
+        moment=datetime(2026, 1, 2, tzinfo=UTC),
         extra={"b": 1, "a": [None]},
     )
     assert frozen_body(note) == (
-        b'{"amount":"1.50","at":"2026-01-02T00:00:00Z","extra":{"a":[null],"b":1},"weight":0.0,"zebra":"z"}'
+        b'{"amount":"1.50","extra":{"a":[null],"b":1},"moment":"2026-01-02T00:00:00Z","weight":0.0,"zebra":"z"}'
     )
 
 

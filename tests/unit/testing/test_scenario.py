@@ -50,7 +50,7 @@ class LineSeen(Event, type="line.seen"):
 
 class Told(Intent, provider="email"):
     line: str
-    at: datetime | None = None
+    since: datetime | None = None
 
 
 class Lines(
@@ -97,7 +97,7 @@ class ShopsOfLines(Projection, stream="LINES", subjects="lines.line.{id}", table
 class LineMailer(Reactor, stream="LINES", subjects="lines.>"):
     @on(LinePriced)
     def priced(self, event: LinePriced, envelope: Envelope) -> Told:
-        return Told(line=envelope.aggregate_id or "", at=envelope.time)
+        return Told(line=envelope.aggregate_id or "", since=envelope.time)
 
 
 class LineJournal(SqlProjection, stream="LINES", subjects="lines.line.{id}"):
@@ -157,7 +157,7 @@ def test_two_types_of_aggregates_share_no_row() -> None:
 def test_a_reactor_has_intents_and_no_rows() -> None:
     at = datetime(2026, 3, 1, 23, 30, tzinfo=UTC)
     story = given(LineMailer).when("line/l-1", LinePriced("a", Decimal(1)), time=at)
-    assert story.intents == [Told(line="l-1", at=at)]
+    assert story.intents == [Told(line="l-1", since=at)]
     with pytest.raises(ProjectionistError, match="is a Reactor, which has no rows"):
         story.row("l-1")
 

@@ -30,6 +30,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partial", action="store_true", help="although the stream has lost events that were applied"
     )
+    parser.add_argument(
+        "--scheduled",
+        choices=("keep", "discard"),
+        help="what becomes of intents that wait for their time, where there are any",
+    )
     app_arguments.declare_act(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -51,11 +56,12 @@ async def _run(args: argparse.Namespace) -> int:
         try:
             resetting = Resetting(db.connection, client, db.schema)
             if not args.yes:
-                say(_text(await resetting.plan(args.consumer, partial=args.partial), "would go"))
+                planned = await resetting.plan(args.consumer, partial=args.partial, scheduled=args.scheduled)
+                say(_text(planned, "would go"))
                 if not confirmed(f"Start {args.consumer} as new?"):
                     warn("nothing was changed: say --yes to do it")
                     return Exit.USAGE
-            done = await resetting.reset(args.consumer, act, partial=args.partial)
+            done = await resetting.reset(args.consumer, act, partial=args.partial, scheduled=args.scheduled)
         finally:
             await client.close()
     show_result(args, msgspec.structs.asdict(done), _text(done, "are gone"))
@@ -64,8 +70,13 @@ async def _run(args: argparse.Namespace) -> int:
 
 def _text(done: ResetEffects, gone: str) -> str:
     rows = f"all rows of {', '.join(done.tables)}, " if done.tables else ""
+    later = (
+        f" {done.scheduled:,} intents that wait for their time are {'kept' if done.kept else 'discarded'}."
+        if done.scheduled
+        else ""
+    )
     return (
         f"{done.consumer}: {rows}{done.positions:,} positions, {done.inbox:,} inbox entries and {done.parked:,} parked "
         f"events {gone}. Stream {done.stream} is read from its first message; {done.decisions:,} decisions are "
-        f"repeated; effects are real from sequence {done.effects_from:,} on."
+        f"repeated; effects are real from sequence {done.effects_from:,} on.{later}"
     )

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
 
-AGAIN = frozenset({IntentState.READY, IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD})
-DISCARDED = frozenset(
-    {IntentState.READY, IntentState.UNKNOWN, IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD}
+AGAIN = frozenset(
+    {IntentState.SCHEDULED, IntentState.READY, IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD}
 )
+DISCARDED = AGAIN | {IntentState.UNKNOWN}
 RESOLVED = frozenset({IntentState.UNKNOWN, IntentState.DEAD, IntentState.RECONCILE})
 FOR_A_PERSON = frozenset({IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD})
 
@@ -34,7 +34,7 @@ class IntentNotFound(ProjectionistError):
 
 
 class IntentFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Selects intents; a field that is None selects all. Without `states`, all but those sent and discarded."""
+    """Selects intents; a field that is None selects all. Without `states`, all but those that are settled."""
 
     states: tuple[IntentState, ...] | None = None
     provider: str | None = None
@@ -109,7 +109,7 @@ class IntentActions:
     async def retry(self, keys: Sequence[str], act: Act) -> IntentActionResult:
         """Send these again, now, also those that may have been sent: say so in the reason.
 
-        A dead one that was passed goes to the end of its lane; a held destination is opened.
+        A dead one that was passed goes to the end of its lane, one that is scheduled too; a held destination is opened.
         """
         return await self._act("retry", keys, AGAIN, act, ("retry_intents",), ("release_destinations",))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, dataclass_transform
 
@@ -28,6 +29,14 @@ MOST_PLACE = 1024
 
 OrderBy: TypeAlias = str | Literal[Order.AGGREGATE] | None
 OnDead: TypeAlias = Literal["pass", "block"]
+WhenBehind: TypeAlias = Literal["wait", "send"]
+FARTHEST = timedelta(days=3653)
+"""Ten years: an intent that is to be sent later than that is taken for a mistake."""
+_METHODS = {
+    "slot": "the method by which a handler names one",
+    "at": "the method by which a handler says when it is to be sent",
+    "after": "the method by which a handler says how long after its event it is to be sent",
+}
 
 
 class IntentOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +49,8 @@ class IntentOptions(msgspec.Struct, frozen=True, kw_only=True):
     destination: str | None
     order_by: OrderBy
     on_dead: OnDead
+    when_behind: WhenBehind
+    expires: timedelta | None
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
@@ -58,6 +69,8 @@ class IntentMeta(msgspec.StructMeta):
         destination: str | None = None,
         order_by: OrderBy = AGGREGATE,
         on_dead: OnDead = "pass",
+        when_behind: WhenBehind = "wait",
+        expires: timedelta | None = None,
         name: str | None = None,
         formerly: tuple[str, ...] = (),
         **struct: Any,
@@ -73,6 +86,8 @@ class IntentMeta(msgspec.StructMeta):
                 destination=destination,
                 order_by=order_by,
                 on_dead=on_dead,
+                when_behind=when_behind,
+                expires=expires,
             )
             _check(cls, options)
             cls.__intent__ = options
@@ -86,7 +101,9 @@ class Intent(msgspec.Struct, metaclass=IntentMeta):
 
     `slot` names it within one event's reaction (default: the class's name); `destination` and `order_by`
     name a field, `order_by=None` gives up order; `on_dead` says whether a dead intent blocks those behind
-    it. `name` and `formerly` keep the identity of a class that is renamed.
+    it. `name` and `formerly` keep the identity of a class that is renamed. Of one that is to be sent later,
+    `when_behind="send"` says that it goes out though its consumer has not settled what was published before;
+    `expires=timedelta(…)` that it is not sent any more so long after it was due.
     """
 
     if TYPE_CHECKING:
@@ -99,6 +116,8 @@ class Intent(msgspec.Struct, metaclass=IntentMeta):
             destination: str | None = None,
             order_by: OrderBy = AGGREGATE,
             on_dead: OnDead = "pass",
+            when_behind: WhenBehind = "wait",
+            expires: timedelta | None = None,
             name: str | None = None,
             formerly: tuple[str, ...] = (),
             kw_only: bool = False,
@@ -108,6 +127,14 @@ class Intent(msgspec.Struct, metaclass=IntentMeta):
     def slot(self, name: str) -> Slotted:
         """Return this intent under a slot of its own: the second one of a class in one event's reaction needs it."""
         return Slotted(name, self)
+
+    def at(self, moment: datetime) -> Scheduled:
+        """Return this intent to be sent at this moment, which is made of what the event says, never of a clock."""
+        return Scheduled(self, moment)
+
+    def after(self, delay: timedelta) -> Scheduled:
+        """Return this intent to be sent so long after its event's own time."""
+        return Scheduled(self, delay)
 
 
 class Slotted(msgspec.Struct, frozen=True):
@@ -119,6 +146,36 @@ class Slotted(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         checked(self.slot, what="slot")
 
+    def at(self, moment: datetime) -> Scheduled:
+        """Return it to be sent at this moment."""
+        return Scheduled(self, moment)
+
+    def after(self, delay: timedelta) -> Scheduled:
+        """Return it to be sent so long after its event's own time."""
+        return Scheduled(self, delay)
+
+
+class Scheduled(msgspec.Struct, frozen=True):
+    """An intent with the moment at which it is to be sent, or how long after its event's own time."""
+
+    intent: Intent | Slotted
+    due: datetime | timedelta
+
+    def __post_init__(self) -> None:
+        if isinstance(self.due, datetime):
+            if self.due.utcoffset() is None:
+                raise ValueError(
+                    f"at({self.due!r}): a moment without a time zone is another one in each place; "
+                    "write datetime(…, tzinfo=UTC)"
+                )
+        elif not timedelta(0) <= self.due <= FARTHEST:
+            raise ValueError(f"after({self.due!r}): write a time from zero to ten years")
+
+    def slot(self, name: str) -> Scheduled:
+        """Return it under a slot of its own."""
+        intent = self.intent.intent if isinstance(self.intent, Slotted) else self.intent
+        return Scheduled(Slotted(name, intent), self.due)
+
 
 class EmittedIntent(msgspec.Struct, frozen=True, gc=False):
     """An intent that a handler has returned, under its slot, with its content as it was at that moment."""
@@ -126,6 +183,13 @@ class EmittedIntent(msgspec.Struct, frozen=True, gc=False):
     slot: str
     intent: Intent
     body: bytes
+    due: datetime | None = None
+    """When it is to be sent; None: at once."""
+
+    @property
+    def counted(self) -> str:
+        """Return the name under which it is counted where none is made."""
+        return self.slot
 
 
 def options_of(intent: Intent | type[Intent]) -> IntentOptions:
@@ -191,10 +255,10 @@ def _check(cls: type, options: IntentOptions) -> None:
     if not options.provider:
         raise DefinitionError(f"{name} has an empty provider", remedy='Write provider="email" or the like')
     checked(options.provider, what=f"provider of {name}")
-    if "slot" in fields:
+    for method in _METHODS.keys() & fields.keys():
         raise DefinitionError(
-            f"{name} has a field named slot, which is the method by which a handler names one",
-            remedy='Give it another name; rename={"other": "slot"} keeps the name in the content',
+            f"{name} has a field named {method}, which is {_METHODS[method]}",
+            remedy=f'Give it another name; rename={{"other": "{method}"}} keeps the name in the content',
         )
     for keyword in ("destination", "order_by"):
         field = getattr(options, keyword)
@@ -205,5 +269,11 @@ def _check(cls: type, options: IntentOptions) -> None:
             )
     if options.on_dead not in ("pass", "block"):
         raise DefinitionError(f"{name}: on_dead={options.on_dead!r}", remedy='Write "pass" or "block"')
+    if options.when_behind not in ("wait", "send"):
+        raise DefinitionError(f"{name}: when_behind={options.when_behind!r}", remedy='Write "wait" or "send"')
+    if options.expires is not None and not timedelta(0) < options.expires <= FARTHEST:
+        raise DefinitionError(
+            f"{name}: expires={options.expires!r}", remedy="Write a time up to ten years: timedelta(hours=6)"
+        )
     for text in (options.name, options.slot, *options.formerly):
         checked(text, what=f"name of {name}")

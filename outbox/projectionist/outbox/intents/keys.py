@@ -35,6 +35,12 @@ def key_maker(consumer: str, slot: str) -> Callable[[str, str], str]:
     return key
 
 
+def cancel_key(consumer: str, source: str, id: str, class_name: str, slot: str) -> str:  # noqa: A002
+    """Return the key of a Cancel: of as many parts as no intent's key has."""
+    text = b"".join(map(_part, (consumer, source, id, "cancel", class_name, slot)))
+    return blake2b(text, digest_size=16).hexdigest()
+
+
 @lru_cache(1024)
 def _part(text: str) -> bytes:
     encoded = text.encode()
@@ -68,9 +74,12 @@ def frozen_body(intent: object) -> bytes:
     return body
 
 
-def body_hash(body: bytes) -> bytes:
-    """Tell two contents under one key apart: half of a SHA-256, which PostgreSQL makes of staged intents as well."""
-    return sha256(body).digest()[:16]
+def body_hash(body: bytes, due: str | None = None) -> bytes:
+    """Tell two contents under one key apart: half of a SHA-256, which PostgreSQL makes of staged intents as well.
+
+    `due`: when an intent is to be sent, which is a part of its content.
+    """
+    return sha256(body if due is None else b"%b\ndue %b" % (body, due.encode())).digest()[:16]
 
 
 def _hides_a_number(value: Any) -> bool:

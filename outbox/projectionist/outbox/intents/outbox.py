@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.aggregates import parted
@@ -14,6 +15,7 @@ from projectionist.core.telemetry import tracing
 from projectionist.outbox.intents.intent import (
     Intent,
     IntentOptions,
+    Scheduled,
     Slotted,
     content_of,
     destination_of,
@@ -21,6 +23,7 @@ from projectionist.outbox.intents.intent import (
     ordering_of,
 )
 from projectionist.outbox.intents.keys import body_hash, intent_key
+from projectionist.outbox.intents.schedule import class_of, due_of, expires_s
 from projectionist.outbox.intents.staging import StagedIntent
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ class Outbox:
     async def add(
         self,
         connection: Connection,
-        intent: Intent | Slotted,
+        intent: Intent | Slotted | Scheduled,
         *,
         id: str,  # noqa: A002 - the envelope's word
         aggregate: str | None = None,
@@ -72,13 +75,15 @@ class Outbox:
         where no transaction is open, OutboxError. Intents are ordered by `aggregate` ("order/7"), and an event that is
         published bears it, with `version`. Ids and order are this source's own. Commit makes it real; a rollback leaves
         nothing. The trace that is going on here goes with it, unless `traceparent` names another; a malformed one is
-        none.
+        none. An intent with `.at(moment)` is sent then, by the database's clock.
         """
         _check_open(connection)
         _check_event(id, aggregate, version)
         if traceparent is None:
             traceparent, tracestate = tracing.current()
         traceparent, tracestate = trace_context(traceparent, tracestate)
+        due = _due(intent) if isinstance(intent, Scheduled) else None
+        intent = intent.intent if isinstance(intent, Scheduled) else intent
         named = intent.slot if isinstance(intent, Slotted) else None
         intent = intent.intent if isinstance(intent, Slotted) else intent
         options = options_of(intent)
@@ -100,6 +105,8 @@ class Outbox:
             traceparent=traceparent,
             tracestate=tracestate,
             seq=0,
+            due=None if due is None else due.isoformat(),
+            expires_s=None if due is None else expires_s(options),
         )
         if not await self._write(connection, staged):
             raise IntentReused(
@@ -110,6 +117,7 @@ class Outbox:
 
     async def _write(self, connection: Connection, intent: StagedIntent) -> bool:
         """Write an intent; return False where another one has its key."""
+        due = None if intent.due is None else datetime.fromisoformat(intent.due)
         written = await connection.fetchval(
             self._sql["insert_intent"],
             intent.key,
@@ -124,9 +132,11 @@ class Outbox:
             intent.ordering,
             intent.on_dead,
             intent.body,
-            body_hash(intent.body),
+            body_hash(intent.body, intent.due),
             intent.traceparent,
             intent.tracestate,
+            due,
+            None if due is None or intent.expires_s is None else due + timedelta(seconds=intent.expires_s),
         )
         return written is not None or await self._is_there(connection, intent)
 
@@ -134,7 +144,7 @@ class Outbox:
         same = await connection.fetchval(
             self._sql["is_same_intent"],
             intent.key,
-            body_hash(intent.body),
+            body_hash(intent.body, intent.due),
             intent.class_name,
             intent.provider,
             intent.destination,
@@ -157,6 +167,16 @@ class Outbox:
                 f"{options.name} is an event for {options.provider!r}, and has no aggregate or no version",
                 remedy="Give add(aggregate='order/7', version=3), or use a provider class with versioned = False",
             )
+
+
+def _due(scheduled: Scheduled) -> datetime:
+    """Return when a producer's intent is to be sent; refuse one whose time is that of an event."""
+    if isinstance(scheduled.due, timedelta):
+        raise ValueError(
+            f"{class_of(scheduled)}.after({scheduled.due}): what a producer adds has no event whose time would count; "
+            "write at(…)"
+        )
+    return due_of(scheduled, datetime.now(UTC))
 
 
 def _check_open(connection: Connection) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -32,8 +33,16 @@ INTENTS, BYTES = 1000, 8 * 1024 * 1024
 """One row holds so many intents, or so many bytes of them; a larger intent has a row of its own."""
 
 
+class Guard(StrEnum):
+    """Says by what a scheduled intent may be sent once it is due."""
+
+    CLOCK = "clock"
+    CAUGHT_UP = "caught_up"
+    """Its consumer has settled all that was published before."""
+
+
 class StagedIntent(msgspec.Struct, gc=False):
-    """An intent with its key and frozen content."""
+    """An intent with its key and frozen content; or a Cancel, without content, under a key of its own."""
 
     key: str
     source: str
@@ -52,8 +61,17 @@ class StagedIntent(msgspec.Struct, gc=False):
     seq: int
     """The stream sequence of the event."""
     baggage: str | None = None
+    due: str | None = None
+    """When it is to be sent, in UTC; None: at once."""
+    guard: Guard | None = None
+    expires_s: float | None = None
+    """How long after that it is not sent any more."""
+    cancels: str | None = None
+    """Of a Cancel: the names of the class whose intents it takes back, as JSON."""
 
 
+_RARE = ("baggage", "due", "guard", "expires_s", "cancels")
+"""Fields that most batches have no value for."""
 _NAMES = tuple(field.name for field in msgspec.structs.fields(StagedIntent))
 
 
@@ -63,8 +81,9 @@ def encode_intents(staged: Sequence[StagedIntent]) -> bytes:
         zip(_NAMES, zip(*map(msgspec.structs.astuple, staged), strict=True), strict=True)
     )
     columns["body"] = [intent.body.decode() for intent in staged]  # JSON inside JSON: text all the way
-    if not any(columns["baggage"]):
-        del columns["baggage"]
+    for name in _RARE:
+        if not any(columns[name]):
+            del columns[name]
     return msgspec.json.encode(columns)
 
 
@@ -80,12 +99,25 @@ def intent_chunks(staged: Sequence[StagedIntent]) -> Iterator[Sequence[StagedInt
         yield staged[begin:]
 
 
+class Opened(msgspec.Struct, frozen=True):
+    """How many intents were unpacked."""
+
+    intents: int
+    timed: bool = False
+    """Some of them are to be sent later, or take back what was."""
+
+
 async def unpack_some(connection: Connection, sql: Statements) -> int:
     """Unpack some rows of staged intents; return the number of intents. One transaction: none is unpacked twice.
 
     Return 0 where none were left, or another process was quicker. A row that the database refuses for its content is
     put aside, and counts as well.
     """
+    return (await unpack_rows(connection, sql)).intents
+
+
+async def unpack_rows(connection: Connection, sql: Statements) -> Opened:
+    """Unpack some rows of staged intents, as `unpack_some` does; tell of what kinds they were."""
     key = advisory_key(sql.schema, "staged intents")
     try:
         opened = await _unpacked(connection, sql, AT_ONCE, key)
@@ -93,22 +125,22 @@ async def unpack_some(connection: Connection, sql: Statements) -> int:
         if connection.is_in_transaction() or not str(error.sqlstate).startswith(_OF_THE_ROW):
             raise
         opened = await _unpacked_alone(connection, sql, key)
-    if opened:
+    if opened.intents:
         announce("outbox.opened")
     return opened
 
 
-async def _unpacked(connection: Connection, sql: Statements, most: int, key: int) -> int:
+async def _unpacked(connection: Connection, sql: Statements, most: int, key: int) -> Opened:
     row = await connection.fetchrow(sql["unpack_intent_batches"], most, key)
     assert row is not None, "it counts"
     if row["reused"]:
         about = facts(count=row["reused"], message_ids=[row["first"]], kind="incident_intent_reuse")
         text = "incident intent_reuse: %d intents have a key that is taken, the first is of event %s"
         log.warning(text, row["reused"], row["first"], extra=about)
-    return int(row["opened"])
+    return Opened(int(row["opened"]), bool(row["timed"]))
 
 
-async def _unpacked_alone(connection: Connection, sql: Statements, key: int) -> int:
+async def _unpacked_alone(connection: Connection, sql: Statements, key: int) -> Opened:
     """Unpack the first row alone, or put it aside."""
     try:
         return await _unpacked(connection, sql, 1, key)
@@ -117,7 +149,7 @@ async def _unpacked_alone(connection: Connection, sql: Statements, key: int) -> 
             raise
         row = await connection.fetchrow(sql["set_staged_intents_refused"], storable(str(error)))
         if row is None:
-            return 0
+            return Opened(0)
         log.error(
             "%d intents of consumer %d cannot be unpacked (row %d), and are put aside until a relay starts: %s",
             row["intents"],
@@ -126,7 +158,7 @@ async def _unpacked_alone(connection: Connection, sql: Statements, key: int) -> 
             said(error),
         )
         announce("outbox.refused")
-        return int(row["intents"])
+        return Opened(int(row["intents"]))
 
 
 async def unpack_all(connection: Connection, sql: Statements) -> None:

@@ -17,7 +17,6 @@ from projectionist.core.postgres.leases import Leases
 from projectionist.core.states import IntentState
 from projectionist.core.telemetry import baggage
 from projectionist.outbox.intents.keys import body_hash
-from projectionist.outbox.intents.staging import unpack_some
 from projectionist.outbox.providers.base import Request
 from projectionist.outbox.providers.reply import Outcome
 
@@ -130,16 +129,6 @@ class IntentStore:
         self._relay = relay
         self._allowed = frozenset(allowed)
         self._theirs = clock.Other()
-
-    async def unpack(self) -> int:
-        """Unpack staged intents; return their number."""
-        async with self._link.lent() as connection:
-            return await unpack_some(connection, self._link.sql)
-
-    async def retry_refused(self) -> None:
-        """Have refused rows of staged intents tried again: this code may be newer."""
-        async with self._link.lent() as connection:
-            await connection.execute(self._link.sql["retry_refused_staged_intents"])
 
     async def lease(
         self,

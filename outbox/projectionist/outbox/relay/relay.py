@@ -30,6 +30,8 @@ from projectionist.outbox.relay.database_link import DatabaseLink, DatabaseUnava
 from projectionist.outbox.relay.failover import judge
 from projectionist.outbox.relay.intent_store import IntentStore
 from projectionist.outbox.relay.notify import NotifyListener
+from projectionist.outbox.relay.opener import Opener
+from projectionist.outbox.relay.schedule_store import ScheduleStore
 from projectionist.outbox.relay.sender import Sender
 
 if TYPE_CHECKING:
@@ -55,9 +57,6 @@ LEAVE_S = 1.0
 
 FLUSH_S = 5.0
 """How long a relay that stops waits for the database to take the replies it has."""
-
-AGAIN_S = 0.5
-"""How long unpacking waits for a database that cannot be used."""
 
 
 async def run(
@@ -162,7 +161,8 @@ class Relay:
             )
             for provider in providers.values()
         ]
-        self._store, self._staged = IntentStore(starts, name), IntentStore(unpacking, name)
+        self._store = IntentStore(starts, name)
+        self._opener = Opener(ScheduleStore(unpacking), self._wake_senders, self._poll_s)
         self._names = list(providers)
         self._consumers = consumers
         self._rates = {
@@ -170,7 +170,6 @@ class Relay:
             for name, one in providers.items()
         }
         self._listener = NotifyListener(settings.postgres, self.wake)
-        self._awake = anyio.Event()
         self._reported: set[str] = set()
         self._instance = uuid4()
 
@@ -180,7 +179,7 @@ class Relay:
             beside.start_soon(lasting, self._listener.run)
             beside.start_soon(lasting, self._hold_unserved)
             beside.start_soon(lasting, self._beat)
-            beside.start_soon(lasting, self._unpack)
+            beside.start_soon(lasting, self._opener.run)
             async with anyio.create_task_group() as senders:
                 for sender in self._senders:
                     senders.start_soon(lasting, sender.run)
@@ -190,7 +189,11 @@ class Relay:
 
     def wake(self) -> None:
         """Look for intents now: staged ones first."""
-        self._awake.set()
+        self._opener.wake()
+
+    def _wake_senders(self) -> None:
+        for sender in self._senders:
+            sender.wake()
 
     def troubles(self) -> list[str]:
         """Return the reasons for which nothing is sent now."""
@@ -210,26 +213,6 @@ class Relay:
         """Close the connections."""
         for link in self._links:
             await link.close()
-
-    async def _unpack(self) -> None:
-        """Unpack staged intents, and wake the senders after each time there were some, and after each wake-up."""
-        begun = False
-        while True:
-            woken, self._awake = self._awake.is_set(), anyio.Event()
-            try:
-                if not begun:
-                    await self._staged.retry_refused()
-                    begun = True
-                found = await self._staged.unpack()
-            except DatabaseUnavailable:
-                await anyio.sleep(AGAIN_S)
-                continue
-            if found or woken:
-                for sender in self._senders:
-                    sender.wake()
-            if not found:
-                with anyio.move_on_after(self._poll_s):
-                    await self._awake.wait()
 
     async def _beat(self) -> None:
         """Record now and then that this relay works: operators see by it whether intents are served."""

@@ -168,6 +168,8 @@ def compiled(
         _check_name(cls, text)
     _check_sequence(cls, policy)
     _check_policy(cls, policy)
+    for handler in handlers.values():
+        handler.ordered = policy.sequence != "unordered"
     patterns = (policy.subjects,) if isinstance(policy.subjects, str) else policy.subjects
     made = Definition(
         cls=cls,

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from projectionist.core.user_errors import RAISED, is_ours
-from projectionist.outbox.intents.intent import EmittedIntent
+from projectionist.outbox.intents.schedule import Emitted
 from projectionist.projections.compiled.definition import Definition, Kind
 from projectionist.projections.copying import copied
 from projectionist.projections.folding.failure import Failure, failure_of
@@ -30,7 +30,7 @@ class FoldResult(msgspec.Struct):
 
     rows: dict[Any, Row | None]
     """The rows to write, by key, in database form; None is a row to delete."""
-    intents: list[tuple[int, EmittedIntent]]
+    intents: list[tuple[int, Emitted]]
     """With the index of its step: in the order of steps, and within a step in the order its handler gave them."""
     failures: dict[Unit, Failure]
     idle: list[Step]
@@ -53,7 +53,7 @@ def fold(
     alone = definition.sequence == "unordered"
     cut: dict[Unit, int] = dict(excluded or {})
     failures: dict[Unit, Failure] = {}
-    intents: list[tuple[int, EmittedIntent]] = []
+    intents: list[tuple[int, Emitted]] = []
     idle: list[Step] = []
     for step in steps:
         unit: Unit = step.index if alone else step.aggregate
@@ -91,7 +91,7 @@ def _reactor(definition: Definition) -> Callable[[Step], HandlerResult | None]:
         )
         if result is None:
             return None
-        answer = answer_of(result)
+        answer = answer_of(result, step.envelope, ordered=handler.ordered)
         if answer.delete:
             raise TypeError("a Reactor has no row to delete: return Intents or nothing")
         return answer

@@ -92,7 +92,7 @@ class Rows:
             if handler.when is not None and not handler.holds(row, event, envelope):
                 return IDLE
             result = handler.call(row, event, envelope()) if handler.envelope else handler.call(row, event)
-        answer = None if result is None else answer_of(result)
+        answer = None if result is None else answer_of(result, envelope, ordered=handler.ordered)
         if answer is not None and answer.delete:
             cell.stored = None
         else:

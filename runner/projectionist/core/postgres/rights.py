@@ -48,6 +48,7 @@ audit_head             -      -      s        s        -
 buckets                -      siud   s        s        -
 build_progress         s      -      s        s        -
 builds                 s      -      s        s        -
+cancels                sid    siu    si       s        -
 circuits               -      siud   su       s        -
 code_fingerprints      siu    -      s        s        -
 consumer_breakers      siu    -      su       s        -
@@ -57,7 +58,7 @@ crash_marks            siud   -      sd       -        -
 decisions              si     -      si       s        -
 dirty_marks            si     -      si       -        -
 duplicates             sid    -      s        s        -
-floors                 siu    -      siu      s        -
+floors                 siu    s      siu      s        -
 generations            s      -      s        s        -
 inbox                  siud   -      su       s        -
 incidents              siu    siu    siu      s        -
@@ -68,7 +69,7 @@ names                  si     -      s        s        -
 outbox                 si     siud   siud     s        i
 own_names              s      -      s        s        -
 owner                  siu    siu    siu      s        -
-parked                 siud   -      sud      s        -
+parked                 siud   s      sud      s        -
 parked_seen            s      -      s        s        -
 positions              siu    -      su       s        -
 quarantine             siu    -      su       s        -
@@ -80,6 +81,8 @@ retired_consumers      s      -      s        s        -
 roles                  s      s      s        s        -
 runners                siud   -      su       s        -
 setbacks               siud   -      s        s        -
+schedule               sid    siu    siu      s        i
+schedule_seen          s      s      s        s        -
 settled_batches        sid    -      sd       s        -
 staged_intents         siud   sud    sud      s        -
 streams                siu    -      siu      s        -

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import asyncpg
 import msgspec
@@ -12,6 +12,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import join_first
 from projectionist.core.testpoints import announce
+from projectionist.outbox.intents.staging import unpack_all
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.admin.pause import alone
 from projectionist.runner.consumers.registry import registration
@@ -54,6 +55,13 @@ class ResetEffects(msgspec.Struct, frozen=True):
     decisions: int
     """Recorded decisions, which are repeated."""
     effects_from: int
+    scheduled: int
+    """Intents that wait for their time."""
+    kept: bool
+    """They are kept, or nobody has said what is to become of them."""
+
+
+Outstanding = Literal["keep", "discard"]
 
 
 class Resetting:
@@ -66,22 +74,27 @@ class Resetting:
         self._sql = Statements("projectionist.runner", schema)
         self._queries = Queries(connection, schema)
 
-    async def plan(self, consumer: str, *, partial: bool = False) -> ResetEffects:
+    async def plan(
+        self, consumer: str, *, partial: bool = False, scheduled: Outstanding | None = None
+    ) -> ResetEffects:
         """Return what `reset` would do; raises what it would raise."""
         seen = await self._seen(consumer)
         async with self._connection.transaction():  # no batch is kept out: `reset` looks once more
-            return await self._checked(seen.row, seen, partial=partial)
+            return await self._checked(seen.row, seen, partial=partial, scheduled=scheduled)
 
-    async def reset(self, consumer: str, act: Act, *, partial: bool = False) -> ResetEffects:
+    async def reset(
+        self, consumer: str, act: Act, *, partial: bool = False, scheduled: Outstanding | None = None
+    ) -> ResetEffects:
         """Start the consumer as new, in one transaction; raises NotRegistered, CannotReset or Busy.
 
         It has to be paused, or run by no process. `partial`: although the stream has lost events that were applied.
+        `scheduled`: what becomes of intents that wait for their time, which has to be said where there are any.
         """
         seen = await self._seen(consumer)
         # No process runs it or it is paused, which is looked at first, so no batch waits; and there may be as many
         # rows as there are.
         async with alone(self._connection, self._schema, consumer, "reset", within_s=None) as row:
-            done = await self._checked(row, seen, partial=partial)
+            done = await self._checked(row, seen, partial=partial, scheduled=scheduled)
             try:
                 await self._empty(row, done)
             except asyncpg.LockNotAvailableError:
@@ -101,6 +114,7 @@ class Resetting:
         """Return what the broker has to say, asked while no batch waits."""
         row = await registration(self._connection, self._schema, consumer)
         await check_ours(self._connection, self._client, self._schema, row)
+        await unpack_all(self._connection, Statements("projectionist.outbox", self._schema))
         stream = await api.stream(self._client, row["stream"])
         lost = await losing_aggregates(self._queries, self._client, row, stream)
         try:
@@ -109,10 +123,19 @@ class Resetting:
             return _BrokerSeen(row, stream, None, lost)
         return _BrokerSeen(row, stream, durable.created, lost)
 
-    async def _checked(self, row: Record, seen: _BrokerSeen, *, partial: bool) -> ResetEffects:
+    async def _checked(
+        self, row: Record, seen: _BrokerSeen, *, partial: bool, scheduled: Outstanding | None
+    ) -> ResetEffects:
         await self._check(row, seen, partial=partial)
         await self._connection.execute("set local statement_timeout = 0")
-        return await self._emptied(row, seen.stream)
+        done = await self._emptied(row, seen.stream, kept=scheduled != "discard")
+        if done.scheduled and scheduled is None:
+            raise CannotReset(
+                f"{done.scheduled:,} intents of {done.consumer} wait for their time, and after a reset no event that "
+                "is in the stream now takes one back",
+                remedy="Say what becomes of them: --scheduled keep, or --scheduled discard",
+            )
+        return done
 
     async def _check(self, row: Record, seen: _BrokerSeen, *, partial: bool) -> None:
         name, number = row["name"], row["number"]
@@ -132,7 +155,7 @@ class Resetting:
                 remedy="Restore the stream, or accept with --partial that they are missing from then on",
             )
 
-    async def _emptied(self, row: Record, stream: StreamInfo) -> ResetEffects:
+    async def _emptied(self, row: Record, stream: StreamInfo, *, kept: bool) -> ResetEffects:
         tables = []
         if row["kind"] != Kind.REACTOR:
             tables = await table_names(self._queries, row["number"], row["generation"])
@@ -153,6 +176,8 @@ class Resetting:
             parked=facts["parked"],
             decisions=facts["decisions"],
             effects_from=stream.state.last_seq + 1,
+            scheduled=facts["scheduled"],
+            kept=kept,
         )
 
     async def _empty(self, row: Record, done: ResetEffects) -> None:
@@ -163,6 +188,8 @@ class Resetting:
         if done.tables:
             await self._truncate(done.tables)
         await self._connection.execute(self._sql["delete_consumer_state"], number)
+        if not done.kept:
+            await self._connection.execute(self._sql["discard_scheduled_intents"], number)
         await self._connection.execute(self._sql["requeue_released_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["close_consumer_breaker"], number)
         await self._connection.execute(self._sql["reset_control_row"], number, done.effects_from)

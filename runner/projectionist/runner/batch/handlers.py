@@ -19,7 +19,7 @@ from projectionist.runner.batch.writes import Again
 
 if TYPE_CHECKING:
     from projectionist.core.retry_policy import RetryPolicy
-    from projectionist.outbox.intents.intent import EmittedIntent
+    from projectionist.outbox.intents.schedule import Emitted
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.folding.failure import Failure
     from projectionist.runner.batch.consumer import Consumer
@@ -38,7 +38,7 @@ class FoldedBatch(msgspec.Struct):
 
     broken: dict[int, FailedAt]
     """Where a course's run stopped, by the index of the course."""
-    intents: list[tuple[Delivery, EmittedIntent]]
+    intents: list[tuple[Delivery, Emitted]]
     """Intents that handlers emitted, each with the event it is about."""
     rows: dict[Any, tuple[Any, ...] | None]
     """Touched rows in database form; None: to be deleted."""

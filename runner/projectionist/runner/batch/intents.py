@@ -9,12 +9,13 @@ import msgspec
 
 from projectionist.outbox import AGGREGATE, options_of
 from projectionist.outbox.intents.intent import destination_of, ordering_of
-from projectionist.outbox.intents.keys import key_maker, ordering_maker
-from projectionist.outbox.intents.staging import StagedIntent
+from projectionist.outbox.intents.keys import cancel_key, key_maker, ordering_maker
+from projectionist.outbox.intents.schedule import EmittedCancel, expires_s
+from projectionist.outbox.intents.staging import Guard, StagedIntent
 
 if TYPE_CHECKING:
     from projectionist.outbox import Intent, IntentOptions
-    from projectionist.outbox.intents.intent import EmittedIntent
+    from projectionist.outbox.intents.schedule import Emitted
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.writes import BatchWrites
     from projectionist.runner.decoding.delivery import Delivery
@@ -62,17 +63,21 @@ _MOST_FACTORIES = 1000
 
 
 def stage_intents(
-    emitted: Iterable[tuple[Delivery, EmittedIntent]], factories: IntentFactories, writes: BatchWrites
+    emitted: Iterable[tuple[Delivery, Emitted]], factories: IntentFactories, writes: BatchWrites
 ) -> list[StagedIntent]:
     """Return the intents to write, in the order handlers emitted them; count the silent ones."""
     staged: list[StagedIntent] = []
     consumer = factories.consumer
     for delivery, one in emitted:
-        intent = one.intent
         if not consumer.is_real(delivery.seq, delivery.incarnation):
             # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
-            writes.count(delivery, f"suppressed_{options_of(intent).slot}")
+            writes.count(delivery, f"suppressed_{options_of(one.intent).slot}")
             continue
+        if isinstance(one, EmittedCancel):
+            staged.append(_cancel(delivery, one, consumer))
+            writes.count(delivery, "cancels")
+            continue
+        intent = one.intent
         factory = factories.of(intent, one.slot)
         options, aggregate = factory.options, delivery.aggregate
         staged.append(
@@ -95,7 +100,35 @@ def stage_intents(
                 tracestate=delivery.tracestate,
                 seq=delivery.seq,
                 baggage=delivery.baggage,
+                due=None if one.due is None else one.due.isoformat(),
+                guard=None if one.due is None else _GUARDS[options.when_behind],
+                expires_s=None if one.due is None else expires_s(options),
             )
         )
         writes.count(delivery, "intents")
     return staged
+
+
+_GUARDS = {"wait": Guard.CAUGHT_UP, "send": Guard.CLOCK}
+
+
+def _cancel(delivery: Delivery, one: EmittedCancel, consumer: Consumer) -> StagedIntent:
+    options, slot = options_of(one.intent), consumer.frozen_slot(one.slot)
+    return StagedIntent(
+        key=cancel_key(consumer.key_name, delivery.source, delivery.id, options.name, slot),
+        source=delivery.source,
+        id=delivery.id,
+        aggregate=delivery.aggregate,
+        version=delivery.version,
+        slot=slot,
+        class_name=options.name,
+        provider=options.provider,
+        destination="",
+        ordering=None,
+        on_dead=options.on_dead,
+        body=b"",
+        traceparent=None,
+        tracestate=None,
+        seq=delivery.seq,
+        cancels=msgspec.json.encode([options.name, *options.formerly]).decode(),
+    )

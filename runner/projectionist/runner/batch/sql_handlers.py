@@ -29,7 +29,7 @@ from projectionist.runner.batch.times import USUAL
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.outbox.intents.intent import EmittedIntent
+    from projectionist.outbox.intents.schedule import Emitted
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.planning import AggregatePlan
     from projectionist.runner.batch.retry_policy import Refusal
@@ -109,7 +109,7 @@ class SqlHandlers:
         self._unused.clear()
         broken = preset(courses, self._consumer.policy.retry, refusal)
         segments = Segments(self._events(courses, broken), self._apart, singly=each)
-        intents: list[tuple[Delivery, EmittedIntent]] = []
+        intents: list[tuple[Delivery, Emitted]] = []
         while segment := segments.following():
             if len(segment) > 1:
                 blamed = await self._together(segment, intents)
@@ -135,12 +135,10 @@ class SqlHandlers:
     async def write(self, folded: FoldedBatch) -> None:
         """Write nothing: the handlers have."""
 
-    async def _together(
-        self, segment: Segment, intents: list[tuple[Delivery, EmittedIntent]]
-    ) -> range | None:
+    async def _together(self, segment: Segment, intents: list[tuple[Delivery, Emitted]]) -> range | None:
         """Run the handlers of several events in one savepoint; return the places of those to blame where one failed,
         and nothing of them is left."""
-        emitted: list[tuple[Delivery, EmittedIntent]] = []
+        emitted: list[tuple[Delivery, Emitted]] = []
         blamed = range(len(segment))
         self._tx.apart = False
         try:
@@ -167,7 +165,7 @@ class SqlHandlers:
         return blamed
 
     async def _alone(
-        self, one: SqlEvent, intents: list[tuple[Delivery, EmittedIntent]], *, each: bool
+        self, one: SqlEvent, intents: list[tuple[Delivery, Emitted]], *, each: bool
     ) -> EventFailure | None:
         """Run the handler of one event in a savepoint of its own."""
         step, delivery, retry = one.step, one.delivery, self._consumer.policy.retry
@@ -197,7 +195,7 @@ class SqlHandlers:
         intents += emitted
         return None
 
-    async def _called(self, one: SqlEvent) -> list[tuple[Delivery, EmittedIntent]]:
+    async def _called(self, one: SqlEvent) -> list[tuple[Delivery, Emitted]]:
         """Call the handler of an event; return the intents that it has emitted."""
         step, delivery = one.step, one.delivery
         self.at = delivery.aggregate or delivery.id
@@ -210,7 +208,7 @@ class SqlHandlers:
             result = await (handler.call(*args, step.envelope()) if handler.envelope else handler.call(*args))
         if self._tx.doubtful:
             raise RunApart
-        answer = answer_of(result)
+        answer = answer_of(result, step.envelope, ordered=handler.ordered)
         if answer.delete:
             raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
         return [(delivery, emitted) for emitted in answer.intents]

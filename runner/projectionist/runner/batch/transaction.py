@@ -40,7 +40,7 @@ from projectionist.runner.batch.writes import Again, BatchWrites
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.outbox.intents.intent import EmittedIntent
+    from projectionist.outbox.intents.schedule import Emitted
     from projectionist.runner.batch.batch_session import BatchSession
     from projectionist.runner.batch.batch_spans import BatchSpans
     from projectionist.runner.batch.context import BatchContext
@@ -363,9 +363,7 @@ class Transaction:
             self.writes.counts = self.context.types.bounded(self.writes.counts)
             await self.store.count(self.consumer.runner, self.writes.counts)
 
-    async def _stage(
-        self, emitted: Sequence[tuple[Delivery, EmittedIntent]], spans: BatchSpans | None
-    ) -> None:
+    async def _stage(self, emitted: Sequence[tuple[Delivery, Emitted]], spans: BatchSpans | None) -> None:
         staged = stage_intents(emitted, self.context.intents, self.writes)
         self.writes.staged = len(staged)
         if spans is not None:

@@ -93,7 +93,7 @@ class Folding:
             self._fail(delivery, error)
             return
         if answer is not None:
-            self._silent.update(one.slot for one in answer.intents)
+            self._silent.update(one.counted for one in answer.intents)
 
     def _fail(self, delivery: Delivery, error: BaseException | tuple[str, str]) -> None:
         self.stumbles.append(handler_failure(delivery, error))

@@ -145,7 +145,7 @@ class CheckFold:
         blocked = sum(map(self._is_blocked, chunk)) if folded.failures else 0
         self._result.blocked += blocked
         self._result.events += len(chunk) - blocked - len(folded.failures)
-        self._intents.update(one.slot for _, one in folded.intents)
+        self._intents.update(one.counted for _, one in folded.intents)
 
     def _forget_rows(self) -> None:
         self._result.rows += len(self._rows)

@@ -78,7 +78,7 @@ class PreviewObserver(FoldObserver):
         """Count it, and what it asked for."""
         self.events += 1
         if result is not None:
-            self.intents.update(one.slot for one in result.intents)
+            self.intents.update(one.counted for one in result.intents)
 
     def failed(self, delivery: Delivery, error: BaseException | tuple[str, str]) -> None:
         """Keep it."""

@@ -131,7 +131,7 @@ class Shadow:
         await self._model.write(folded)
         if self.moved is not None:
             self.moved.update(folded.rows)
-        silent.update(emitted.slot for _, emitted in folded.intents)
+        silent.update(emitted.counted for _, emitted in folded.intents)
 
 
 def _one_after_another(deliveries: Sequence[Delivery]) -> AggregatePlan:

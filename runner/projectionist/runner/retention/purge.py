@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 PAGES = 64
 """How many pages a step looks at: half a megabyte, a thousand rows or two."""
+CANCELS = 20_000
+"""How many cancels a step removes."""
 ACTS = 2_000
 """How many acts of operators a step looks at."""
 PURGES = "projectionist.purges"
@@ -223,6 +225,17 @@ class Purger:
             return rule
         return msgspec.structs.replace(rule, before=min(rule.before, self._began))
 
+    async def _forgot_cancels(self) -> int:
+        """Remove some of the cancels that were applied so long ago that their intents are gone; return how many."""
+        held = under_hold(self._settings, self._by_number)
+        free = [number for number in self._by_number if number not in held]
+        kept_s = _span(self._settings.retention.intent_retention_s)
+        async with self._lend() as connection:
+            gone: int = await connection.fetchval(
+                self._sql["delete_settled_cancels"], free, datetime.now(UTC) - kept_s, CANCELS
+            )
+        return gone
+
     async def _tidy(self, dry_run: bool) -> int:
         """Remove what grows with processes, and files whose time is over; how many files."""
         if not dry_run:
@@ -231,6 +244,8 @@ class Purger:
                 await connection.execute(self._sql["merge_counters_of_dead_runners"], numbers, GONE_S)
                 await connection.execute(self._sql["merge_counters_of_old_hours"], numbers, HOURS_S)
                 await connection.execute(self._sql["delete_dead_runners"], numbers, GONE_S)
+            while not self._is_kept("intents") and await self._forgot_cancels() >= CANCELS:
+                announce("purge.stepped")
         found = self._settings.retention
         if (
             self._archive is None

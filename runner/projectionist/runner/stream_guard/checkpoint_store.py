@@ -42,6 +42,8 @@ class Remembered(msgspec.Struct, frozen=True):
     """Whether the last event that the asking process knows to be settled is settled here."""
     known: Checkpoint | None
     """None before the first time."""
+    at: datetime
+    """The database's time, asked before whatever the broker is asked next."""
 
     def is_behind(self, left: Remembered | None) -> bool:
         """Return whether the floor is lower than it was left, in the same incarnation of the stream."""
@@ -82,6 +84,7 @@ class Floors:
             peers=row["peers"],
             witnessed=row["witnessed"],
             known=None if row["floor"] is None else _known(row),
+            at=row["at"],
         )
 
     async def begin(self, connection: Connection, number: int, fresh: Checkpoint) -> None:
@@ -116,7 +119,7 @@ class Floors:
             await connection.execute(
                 self._sql["raise_highest_sequence"], self._stream, incarnation, now.top.seq
             )
-            await self._write(connection, number, incarnation, now)
+            await self._write(connection, number, incarnation, now, at=remembered.at)
         await self.join_settled(connection, number)
 
     async def join_settled(self, connection: Connection, number: int) -> None:
@@ -160,7 +163,14 @@ class Floors:
         )
 
     async def _write(
-        self, connection: Connection, number: int, incarnation: int, now: Checkpoint, *, anew: bool = False
+        self,
+        connection: Connection,
+        number: int,
+        incarnation: int,
+        now: Checkpoint,
+        *,
+        anew: bool = False,
+        at: datetime | None = None,
     ) -> None:
         await connection.execute(
             self._sql["upsert_checkpoint"],
@@ -178,6 +188,8 @@ class Floors:
             now.durable_created,
             anew,
             now.acked,
+            at,
+            now.quiet,
         )
         await connection.execute(self._sql["delete_settled_below_floor"], number, self._durable)
 

@@ -121,6 +121,7 @@ async def remembered(
         deliveries=durable.delivered.consumer_seq,
         durable_created=durable.created,
         acked=proof.acked,
+        quiet=quiet,
     )
 
 

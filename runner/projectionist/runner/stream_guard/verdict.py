@@ -35,6 +35,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     durable_created: datetime | None
     acked: int | None = 0
     """How many deliveries there were up to the floor; None where that is not known."""
+    quiet: bool = False
+    """Nothing of what the stream had taken when it was asked was outstanding."""
 
 
 class Observation(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ taken as (
 ),
 staged as materialized (
     select t.seq as batch, t.consumer, t.incarnation, t.created, w.*,
-        substr(sha256(convert_to(w.body, 'UTF8')), 1, 16) as hash
+        substr(sha256(convert_to(w.body || coalesce(E'\ndue ' || w.due, ''), 'UTF8')), 1, 16) as hash
     from taken t
     cross join lateral rows from (
         jsonb_array_elements_text(t.encoded -> 'key'), jsonb_array_elements_text(t.encoded -> 'source'),
@@ -20,27 +20,53 @@ staged as materialized (
         jsonb_array_elements_text(t.encoded -> 'destination'), jsonb_array_elements_text(t.encoded -> 'ordering'),
         jsonb_array_elements_text(t.encoded -> 'on_dead'), jsonb_array_elements_text(t.encoded -> 'body'),
         jsonb_array_elements_text(t.encoded -> 'traceparent'), jsonb_array_elements_text(t.encoded -> 'tracestate'),
-        jsonb_array_elements_text(t.encoded -> 'seq'), jsonb_array_elements_text(t.encoded -> 'baggage')
+        jsonb_array_elements_text(t.encoded -> 'seq'), jsonb_array_elements_text(t.encoded -> 'baggage'),
+        jsonb_array_elements_text(t.encoded -> 'due'), jsonb_array_elements_text(t.encoded -> 'guard'),
+        jsonb_array_elements_text(t.encoded -> 'expires_s'), jsonb_array_elements_text(t.encoded -> 'cancels')
     ) with ordinality as w (
         key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body,
-        traceparent, tracestate, seq, baggage, place
+        traceparent, tracestate, seq, baggage, due, guard, expires_s, cancels, place
     )
 ),
 written as (
     insert into {schema}.intents (
         consumer, key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body, hash,
-        traceparent, tracestate, baggage, created
+        traceparent, tracestate, baggage, created, scheduled
     )
     select consumer, key, source, id, aggregate, version::bigint, slot, class, provider, destination, ordering, on_dead,
-        convert_to(body, 'UTF8'), hash, traceparent, tracestate, baggage, created
+        convert_to(body, 'UTF8'), hash, traceparent, tracestate, baggage, created,
+        due::timestamptz
     from staged
+    where cancels is null
     order by batch, place
     on conflict (key) do nothing
-    returning seq, provider, destination, coalesce(ordering, key) as lane
+    returning seq, key, provider, destination, coalesce(ordering, key) as lane, scheduled
 ),
 opened as (
     insert into {schema}.outbox (seq, provider, destination, lane, place)
-    select seq, provider, destination, lane, seq from written
+    select seq, provider, destination, lane, seq from written where scheduled is null
+),
+-- What is to be sent later waits beside the outbox: whoever leases meets none of it.
+later as (
+    insert into {schema}.schedule (
+        intent, consumer, aggregate, version, class, slot, due, expires, guard, look
+    )
+    select distinct on (w.seq) w.seq, s.consumer, s.aggregate, s.version::bigint, s.class, s.slot, w.scheduled,
+        w.scheduled + make_interval(secs => s.expires_s::float8), s.guard, w.scheduled
+    from written w join staged s on s.key = w.key
+    where w.scheduled is not null and s.due is not null
+    order by w.seq, s.batch, s.place
+),
+taken_back as (
+    insert into {schema}.cancels (
+        key, consumer, source, id, aggregate, version, class, classes, slot, created
+    )
+    select key, consumer, source, id, aggregate, version::bigint, class,
+        array(select jsonb_array_elements_text(cancels::jsonb)), slot, created
+    from staged
+    where cancels is not null
+    order by batch, place
+    on conflict (key) do nothing
 ),
 -- A key that was there already: with the same content it is the same intent, with another one the first stands.
 reused as (
@@ -49,8 +75,10 @@ reused as (
         'slot ' || w.slot || ' of this event has an intent with other content; the first stands'
     from (select staged.*, first_value(hash) over (partition by key order by batch, place) as first from staged) as w
     left join {schema}.intents i on i.key = w.key
-    where (select count(*) from written) < (select count(*) from staged) and w.hash <> coalesce(i.hash, w.first)
+    where (select count(*) from written) < (select count(*) from staged) and w.cancels is null and w.hash <> coalesce(i.hash, w.first)
     on conflict do nothing
     returning consumer, id
 )
-select (select count(*) from staged) as opened, (select count(*) from reused) as reused, (select min(id) from reused) as first
+select (select count(*) from staged) as opened,
+    exists (select from staged where due is not null or cancels is not null) as timed,
+    (select count(*) from reused) as reused, (select min(id) from reused) as first

@@ -7,6 +7,8 @@ with named as (
 ), attempts as (
     delete from {schema}.attempts where intent in (select seq from {schema}.intents where consumer = $1)
 ), intents as (delete from {schema}.intents where consumer = $1
+), scheduled as (delete from {schema}.schedule where consumer = $1
+), cancels as (delete from {schema}.cancels where consumer = $1
 ), inbox as (delete from {schema}.inbox where consumer = $1
 ), duplicates as (delete from {schema}.duplicates where consumer = $1
 ), positions as (delete from {schema}.positions where consumer = $1

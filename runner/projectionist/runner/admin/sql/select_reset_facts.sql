@@ -3,6 +3,7 @@ select (select count(*) from {schema}.positions where consumer = $1) as position
     (select count(*) from {schema}.inbox where consumer = $1) as inbox,
     (select count(*) from {schema}.parked where consumer = $1) as parked,
     (select count(*) from {schema}.decisions where consumer = $1) as decisions,
+    (select count(*) from {schema}.schedule where consumer = $1 and look is not null and promoted is null) as scheduled,
     (select count(*) from {schema}.decisions d where d.consumer = $1 and d.kind = 'edit' and d.headers is null and d.data is null
         and not exists (
             select from {schema}.decisions e where e.consumer = d.consumer and e.kind = 'erase' and (

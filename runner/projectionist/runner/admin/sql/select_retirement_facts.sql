@@ -6,4 +6,5 @@ select (select count(*) from {schema}.positions where consumer = $1) as position
     (select count(*) from {schema}.decisions where consumer = $1) as decisions,
     (select count(*) from {schema}.intents where consumer = $1) as intents,
     (select count(*) from {schema}.outbox o join {schema}.intents i on i.seq = o.seq where i.consumer = $1)
+        + (select count(*) from {schema}.schedule where consumer = $1 and look is not null and promoted is null)
         + (select coalesce(sum(intents), 0) from {schema}.staged_intents where consumer = $1)::bigint as unsettled

@@ -5,7 +5,7 @@ with due as materialized (
         (select jsonb_agg(to_jsonb(a) order by a.attempt) from {schema}.attempts a where a.intent = i.seq) as attempts
     from {schema}.intents i
     where i.ctid >= $1::tid and i.ctid < $2::tid
-        and i.consumer = any($5::integer[]) and i.state in ('sent', 'discarded') and i.settled < $6::timestamptz
+        and i.consumer = any($5::integer[]) and i.state in ('sent', 'discarded', 'cancelled') and i.settled < $6::timestamptz
         and coalesce(i.first_started, i.settled) + least(coalesce(i.memory_s, 0), 1e9) * interval '1 second'
             < $7::timestamptz
         and not exists (select from {schema}.outbox o where o.seq = i.seq offset 0)
@@ -15,6 +15,9 @@ gone as (
 ),
 tries as (
     delete from {schema}.attempts where not $3 and intent = any(array(select seq from due))
+),
+later as (
+    delete from {schema}.schedule where not $3 and intent = any(array(select seq from due))
 ),
 kept as (
     insert into {schema}.archive (kind, consumer, content)

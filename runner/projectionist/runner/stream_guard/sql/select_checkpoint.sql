@@ -1,7 +1,7 @@
 -- What is known of a consumer's stream and durable; how many other processes run it ($4: our own number, $3: silent for so
 -- long is dead); and whether the last event that we know to be settled ($5, $6; at sequence $7) is, or was until retention
 -- removed it.
-select c.number, c.epoch, c.incarnation, s.created, f.floor, f.floor_hash, f.floor_stored, f.top, f.top_hash, f.top_stored,
+select transaction_timestamp() as at, c.number, c.epoch, c.incarnation, s.created, f.floor, f.floor_hash, f.floor_stored, f.top, f.top_hash, f.top_stored,
     f.seen, f.deliveries, f.durable_created, f.timeline as timeline_then,
     case when not pg_is_in_recovery()
         then ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer end as timeline,
