@@ -89,6 +89,7 @@ class Scheduling:
         expires: timedelta | None = None,
         body: bytes = b"{}",
         key: str = "",
+        provider: str = "stub",
     ) -> str:
         """Stage an intent that is due so long from now; return its key."""
         key = key or digest(aggregate, str(version), slot)
@@ -102,8 +103,8 @@ class Scheduling:
                 version=version,
                 slot=slot,
                 class_name=class_name,
-                provider="stub",
-                destination="stub",
+                provider=provider,
+                destination=provider,
                 ordering=aggregate,
                 on_dead="pass",
                 body=body,
@@ -176,10 +177,17 @@ class Scheduling:
         )
         return state or "staged"
 
+    async def floor(self) -> tuple[int, datetime]:
+        """Return the floor of the only consumer, and when it had caught up."""
+        row = await self.connection.fetchrow("select floor, caught_up from projectionist.floors")
+        assert row is not None, "it was written"
+        return row["floor"], row["caught_up"]
+
     async def counted(self, version: int, aggregate: str = "order/1") -> tuple[bool, int, int]:
         """Return of the Cancel of an event whether it is done, and how many it has hit and missed."""
         row = await self.connection.fetchrow(
-            "select done, hit, late from projectionist.cancels where id = $1", f"{aggregate}:{version}"
+            "select done, hit, late from projectionist.cancels where version = $1 and aggregate = $2",
+            *(version, aggregate),
         )
         assert row is not None, "it was opened"
         return row["done"] is not None, row["hit"], row["late"]
@@ -212,6 +220,23 @@ class Scheduling:
             "select i.key, o.epoch from projectionist.intents i join projectionist.outbox o using (seq)"
         )
         return {row["key"]: row["epoch"] for row in rows}
+
+    async def keys(self, state: str | None = None) -> list[str]:
+        """Return the keys of intents, or of those alone that are settled like this."""
+        rows = await self.connection.fetch(
+            "select key from projectionist.intents where $1::text in (state, null) or $1 is null order by seq",
+            state,
+        )
+        return [row["key"] for row in rows]
+
+    async def asked(self) -> tuple[int, int]:
+        """Return how many intents and cancels were ever asked for."""
+        row = await self.connection.fetchrow(
+            """select (select count(*) from projectionist.intents) as intents,
+                (select count(*) from projectionist.cancels) as cancels"""
+        )
+        assert row is not None, "it counts"
+        return row["intents"], row["cancels"]
 
     async def reasons(self) -> set[str]:
         """Return what scheduled intents wait for, as operators see it."""
@@ -252,12 +277,13 @@ def digest(*parts: str) -> str:
 
 
 @asynccontextmanager
-async def scheduling(database: str) -> AsyncIterator[Scheduling]:
-    """Return a schedule in a migrated database."""
+async def scheduling(database: str, *, registered: bool = False) -> AsyncIterator[Scheduling]:
+    """Return a schedule in a migrated database; `registered`: consumers are there already."""
     async with outbox(database) as harness:
         made = Scheduling(harness)
         try:
-            await made.begin()
+            if not registered:
+                await made.begin()
             yield made
         finally:
             await made.close()

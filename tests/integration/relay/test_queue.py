@@ -22,6 +22,7 @@ TABLES = ("projectionist.intents", "projectionist.outbox")
 UNCROWDED = ("'{}'", "'{}'", "0", "true")
 """No destination rests, none has its share."""
 SENT, HOT, LANES = 1_000_000, 20_000, 500
+WAITING = 50_000
 
 FILL = """
 with written as (
@@ -99,6 +100,43 @@ async def test_a_million_sent_rows_and_a_hot_lane_do_not_slow_the_claim(
     )
     assert after < 2 * before + 200, plan
     assert "Seq Scan" not in plan
+
+
+LATER = """
+with written as (
+    insert into projectionist.intents (key, consumer, source, id, aggregate, version, slot, class, provider,
+        destination, ordering, on_dead, body, hash, scheduled)
+    select md5('later' || n), n % 10, 'shop', 'later' || n, 'order/' || n, 1, 'R', 'R', 'events', 'events',
+        'order/' || n, 'pass', '{}', '', clock_timestamp() + n * interval '1 minute'
+    from generate_series(1, $1::int) n
+    returning seq, consumer, aggregate, scheduled
+)
+insert into projectionist.schedule (intent, consumer, aggregate, version, class, slot, due, guard, look)
+select seq, consumer, aggregate, 1, 'R', 'R', scheduled, 'clock', scheduled from written
+"""
+
+
+async def test_what_waits_for_its_time_costs_claim_and_look_nothing(
+    prepared: tuple[Connection, dict[str, Any]],
+) -> None:
+    connection, _hot = prepared
+    claim = ("lease_intents", "'events'", "''", "100", "5000", f"'{uuid4()}'", "1", *UNCROWDED)
+    await connection.execute(FILL, "few", LANES, LANES, "open")
+    before, _ = await buffers(connection, *claim)
+    await connection.execute(
+        "update projectionist.outbox set state = 'ready', token = null, lease_until = null"
+    )
+    await connection.execute(LATER, WAITING)
+    after, plan = await buffers(connection, *claim)
+    assert after < 2 * before + 200, plan
+    assert "schedule" not in plan
+
+    looked, plan = await buffers(connection, "select_due_intents", "1000")
+    assert looked < 100, plan
+    promoted, plan = await buffers(connection, "promote_intents", "'{1,2,3}'", "0", "'{4}'", "5")
+    assert promoted < 200, plan
+    cancelled, plan = await buffers(connection, "apply_cancels", "1000")
+    assert cancelled < 100, plan
 
 
 async def test_every_hot_statement_stays_on_its_indexes_whatever_the_table_grew_to(

@@ -120,6 +120,7 @@ class Floors:
                 self._sql["raise_highest_sequence"], self._stream, incarnation, now.top.seq
             )
             await self._write(connection, number, incarnation, now, at=remembered.at)
+            announce("floor.written")
         await self.join_settled(connection, number)
 
     async def join_settled(self, connection: Connection, number: int) -> None:

@@ -1,6 +1,6 @@
--- Unsettled intents by provider and state, and the age of the oldest; of very many the first ones, since all would cost
+-- Unsettled intents by provider and state, and the age of the oldest, of one that was scheduled since it was due; of very many the first ones, since all would cost
 -- more than the number is worth. Staged intents, which no relay has unpacked yet, are `staged`, of no provider.
-select o.provider, o.state, o.n, extract(epoch from clock_timestamp() - i.created)::float8 as oldest_s
+select o.provider, o.state, o.n, extract(epoch from clock_timestamp() - greatest(i.created, i.scheduled))::float8 as oldest_s
 from (
     select provider, state, count(*) as n, min(seq) as first
     from (select provider, state, seq from {schema}.outbox limit $1) few
