@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -31,13 +32,17 @@ PLAIN = {
     "drop": "delete from {notes} where k = $1 and v < $2",
     "mark": MARK,
     "halve": "update {marks} set v = v / 2 + $2 where k = $1",
+    "tally": "insert into {tallies} values ($1, $2) on conflict (k) do update set v = {tallies}.v + excluded.v",
+    "trim": "update {tallies} set v = v - $1 where v > $2",
     "part": "insert into {parts} values ($1, $2)",
     "copy": "insert into {marks} select k + $1, v + $2 from {notes} on conflict (k) do update set v = excluded.v",
 }
 """Statements that take key and value, by what they do."""
 USUAL = [*PLAIN, "both", "count", "mail"]
+DEFERRED = [what for what in PLAIN if what != "copy"]
+"""What runs when the next statement is looked at, or the batch ends."""
 WRONG = ["poison", "swallow", "misuse", "divide"]
-ODD = ["tag", "save", "undo", "survive", "reuse", "speak"]
+ODD = ["tag", "save", "undo", "survive", "reuse", "speak", "peek"]
 
 
 class Acted(Event, type="acted"):
@@ -64,6 +69,7 @@ def actor(stream: Stream) -> type[SqlProjection]:
         tables = {
             "notes": "k int primary key, v int not null check (v < 90)",
             "marks": "k int primary key, v int not null",
+            "tallies": "k int primary key, v int not null check (v < 90)",
             "parts": "k int primary key, note int not null references {notes}",
         }
 
@@ -140,6 +146,10 @@ async def _undo(tx: Tx, k: int, v: int) -> None:
     await tx.execute("rollback to savepoint here")
 
 
+async def _gather(tx: Tx, k: int, v: int) -> None:
+    await asyncio.gather(tx.execute(PUT, k, v), tx.execute(MARK, k, v))
+
+
 async def _survive(tx: Tx, k: int, v: int) -> None:
     with contextlib.suppress(asyncpg.DataError):
         await tx.execute(PUT, "one", v)
@@ -153,9 +163,15 @@ async def _reuse(tx: Tx, k: int, v: int) -> None:
 
 
 async def _speak(tx: Tx, k: int, v: int) -> None:
-    with contextlib.suppress(BaseException):
+    try:
         f"it was {await tx.execute(PUT, k, v)}"
-    await tx.execute(MARK, k, v)
+    except BaseException:  # noqa: BLE001 it is what the handler does wrong
+        await tx.execute(MARK, k, 99)
+
+
+async def _peek(tx: Tx, k: int, v: int) -> None:
+    with contextlib.suppress(asyncpg.DataError):
+        await tx.fetch("select from {notes}")
 
 
 class Outcome(NamedTuple):
@@ -179,7 +195,7 @@ async def outcome(
     connection = store.connection
     model = SqlHandlers(connection, driver.consumer, SCHEMA)
     if singly:
-        model._apart.update(handler.name for handler in driver.consumer.definition.handlers.values())
+        model._habits.apart.update(handler.name for handler in driver.consumer.definition.handlers.values())
     async with undone(connection):
         with connection.query_logger(lambda one: logged and logged(one.query)):
             folded = await model.fold(plans(deliveries), None)

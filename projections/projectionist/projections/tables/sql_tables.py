@@ -19,7 +19,7 @@ class Tx(Protocol):
     """
 
     async def execute(self, sql: str, *args: Any) -> str:
-        """Run a statement; returns its command tag."""
+        """Run a statement; returns its command tag. Whose tag nobody reads may run later, with others of its text."""
 
     async def executemany(self, sql: str, args: Any) -> None:
         """Run a statement for each sequence of arguments."""

@@ -51,8 +51,9 @@ class FoldedBatch(msgspec.Struct):
 class Model(Protocol):
     """A consumer's handlers and what they write, inside one batch transaction."""
 
-    at: str | None
-    """The aggregate, or event without order, whose handler runs, or ran when an error came: where that is known."""
+    @property
+    def at(self) -> str | None:
+        """Return the aggregate, or event without order, whose handler runs, or ran when an error came, if known."""
 
     async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Read what the handlers need and run them; `refusal` fails the only event instead."""

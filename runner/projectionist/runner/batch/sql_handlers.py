@@ -21,7 +21,13 @@ from projectionist.projections.copying import copied
 from projectionist.projections.folding.failure import FailureKind, failure_of
 from projectionist.projections.reactor_answers import answer_of
 from projectionist.projections.tables.ddl import sql_names
-from projectionist.runner.batch.handler_transaction import STAY, HandlerTransaction, RunApart, Unused
+from projectionist.runner.batch.handler_transaction import (
+    STAY,
+    CallAgain,
+    HandlerHabits,
+    HandlerTransaction,
+    Unused,
+)
 from projectionist.runner.batch.handlers import FoldedBatch, failed, later, ordered, preset, step_of
 from projectionist.runner.batch.outcomes import FailedAt
 from projectionist.runner.batch.sql_segments import Segment, Segments, SqlEvent
@@ -56,16 +62,15 @@ class SqlHandlers:
         self._connection, self._idle_s = connection, idle_s
         self._consumer = consumer
         self._schema = schema
-        self._settings = Statements("projectionist.runner", schema)["select_write_settings"]
+        self._sql = Statements("projectionist.runner", schema)
         self._path: str | None = None
         self._before: list[str] | None = None
         """Settings that handlers met when the last batch ended."""
         self._generation = 0
-        self.at: str | None = None
+        self._at: str | None = None
         self._unused: dict[int, str] = {}
         """Why a handler was given up, by the index of its step: it is not waited for twice in one batch."""
-        self._apart: set[str] = set()
-        """Handlers that do what only a savepoint of their own can undo, by name."""
+        self._habits = HandlerHabits()
         self._handlers = consumer.definition.cls()
         self._follow()
 
@@ -75,7 +80,20 @@ class SqlHandlers:
             self._generation = self._consumer.generation
             tables = self._consumer.definition.tables
             names = sql_names(tables, self._schema, self._generation)
-            self._tx = HandlerTransaction(self._connection, names, self._idle_s)
+            self._tx = HandlerTransaction(self._connection, names, self._idle_s, self._habits)
+
+    @property
+    def at(self) -> str | None:
+        """Return whose handler runs, or ran last: of a statement that was put off nobody knows whose it is."""
+        return None if self._tx.failed is not None else self._at
+
+    async def _see_ties(self) -> None:
+        """Ask which tables another one's writes cannot reach; of a single one nothing depends on that."""
+        tables = self._consumer.definition.owned
+        if len(tables) > 1:
+            names = {table.physical(self._generation): table.name for table in tables}
+            tied = await self._connection.fetch(self._sql["select_tied_tables"], list(names))
+            self._tx.untied = frozenset(names.values()) - {names[row["name"]] for row in tied}
 
     async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Run every handler; a failed one leaves nothing behind and stops its aggregate.
@@ -84,6 +102,7 @@ class SqlHandlers:
         at: so the event that did it is the one that fails.
         """
         self._follow()
+        await self._see_ties()
         self._path = self._path or await default_search_path(self._connection)
         try:
             async with self._connection.transaction(), default_names(self._connection, self._path):
@@ -99,16 +118,16 @@ class SqlHandlers:
 
     async def _seen(self) -> list[str]:
         """Return the settings as a handler meets them now."""
-        found: list[str] = await self._connection.fetchval(self._settings)
+        found: list[str] = await self._connection.fetchval(self._sql["select_write_settings"])
         return found
 
     async def _folded(
         self, courses: Sequence[AggregatePlan], refusal: Refusal | None, *, each: bool = False
     ) -> FoldedBatch:
-        self.at = None
+        self._at = None
         self._unused.clear()
         broken = preset(courses, self._consumer.policy.retry, refusal)
-        segments = Segments(self._events(courses, broken), self._apart, singly=each)
+        segments = Segments(self._events(courses, broken), self._habits.apart, singly=each)
         intents: list[tuple[Delivery, Emitted]] = []
         while segment := segments.following():
             if len(segment) > 1:
@@ -121,7 +140,7 @@ class SqlHandlers:
             if failure is not None:
                 segments.stop(one.course)
                 broken[one.course] = FailedAt(courses[one.course].tried.index(one.delivery), failure)
-        self.at = None
+        self._at = None
         return FoldedBatch(broken, intents, {}, frozenset(), [])
 
     def _events(self, courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> Segment:
@@ -140,29 +159,33 @@ class SqlHandlers:
         and nothing of them is left."""
         emitted: list[tuple[Delivery, Emitted]] = []
         blamed = range(len(segment))
-        self._tx.apart = False
+        self._tx.begin()
         try:
             async with self._connection.transaction():
                 for place, one in enumerate(segment):
                     blamed = range(place, place + 1)
+                    self._tx.enter(one.step.handler.name, place, apart=False)
                     emitted += await self._called(one)
-                blamed, self.at = range(len(segment)), None
+                blamed, self._at = range(len(segment)), None
+                await self._tx.flush()
                 # After a failed statement this fails too, even if a handler has swallowed the error.
                 await self._connection.execute("select")
         except _BY_DATABASE as error:
             if self._is_outage(error):
                 raise
         except Unused as error:
-            self._unused[segment[blamed.start].step.index] = str(error)
+            step = segment[blamed.start].step
+            if self._tx.has_deferred:  # for PostgreSQL it was silent, which may not be its own doing
+                self._habits.at_once.add(step.handler.name)
+            else:
+                self._unused[step.index] = str(error)
         except RAISED as error:
             if is_cancelled(error):
                 raise
         else:
             intents += emitted
             return None
-        if self._tx.doubtful:
-            self._apart.add(segment[blamed.start].step.handler.name)
-        return blamed
+        return self._tx.failed or blamed
 
     async def _alone(
         self, one: SqlEvent, intents: list[tuple[Delivery, Emitted]], *, each: bool
@@ -171,7 +194,8 @@ class SqlHandlers:
         step, delivery, retry = one.step, one.delivery, self._consumer.policy.retry
         if (why := self._unused.get(step.index)) is not None:
             return later(delivery, retry, why)
-        self._tx.apart = True
+        self._tx.begin()
+        self._tx.enter(step.handler.name, 0, apart=True)
         try:
             async with self._connection.transaction():
                 emitted = await self._called(one)
@@ -198,16 +222,15 @@ class SqlHandlers:
     async def _called(self, one: SqlEvent) -> list[tuple[Delivery, Emitted]]:
         """Call the handler of an event; return the intents that it has emitted."""
         step, delivery = one.step, one.delivery
-        self.at = delivery.aggregate or delivery.id
+        self._at = delivery.aggregate or delivery.id
         handler = step.handler
         event = copied(step.event) if handler.copies else step.event
         args = (self._handlers, self._tx, event)
         await self._tx.speak()
-        self._tx.doubtful = False
         with self._tx.waiting():
             result = await (handler.call(*args, step.envelope()) if handler.envelope else handler.call(*args))
-        if self._tx.doubtful:
-            raise RunApart
+        if self._tx.is_void:
+            raise CallAgain
         answer = answer_of(result, step.envelope, ordered=handler.ordered)
         if answer.delete:
             raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
