@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +16,15 @@ from tests.support.cli import Cli
 from tests.support.hostile import hostile
 from tests.support.loop_holds import held_loop
 from tests.support.oddities import Message
+from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import Servers
+
+from projectionist.core.log_format import JsonFormatter, TextFormatter
 
 COUNT = 1_000
 """Of one batch; `make soak` tries ten of them."""
+GOOD_ORDERS = 4
+"""Before and after them."""
 HELD_S = 0.05
 WHY = ("--reveal", "--reason", "to look")
 LOOKS = (
@@ -39,21 +45,40 @@ LOOKS = (
 @pytest.mark.asyncio
 @pytest.mark.parametrize("seed", range(10 if MANY else 1))
 async def test_hostile_envelopes_are_set_aside_or_applied_and_hold_no_loop(
-    servers: Servers, tmp_path: Path, seed: int
+    servers: Servers, tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG, logger="projectionist")
     async with boundary(servers, "Orders", "Spend", seed=seed) as one:
-        await one.good(2)
+        await one.good(GOOD_ORDERS // 2)
         stored = await sent(one, hostile(seed, COUNT))
         assert stored > COUNT * 0.9, "the server takes most of them"
-        await one.good(2)
+        await one.good(GOOD_ORDERS // 2)
         with held_loop() as holds:
             async with one.running():
                 await one.drained()
+                await one.live.settled(*one.consumers)
+        assert [await one.live.unaccounted(cls) for cls in one.consumers] == [[], []]
         assert await inspection.count_quarantined(one.live) > COUNT / 10
         assert await inspection.count_inbox(one.live, state="applied") > COUNT / 100
         assert holds.callbacks > 100
         assert holds.longest_s < HELD_S, holds.by
+        orders, spend = [await RebuildHarness(one.live).verify(cls) for cls in one.consumers]
+        assert (orders.drifted, orders.unsure, orders.undecidable) == (0, 0, 0)
+        assert (spend.drifted, spend.unsure, spend.undecidable) == (0, 0, 0)
+        assert orders.rows > GOOD_ORDERS, "hostile ones are applied among them"
+        assert not steering(logged(caplog))
         await look(one, Cli(one.live, tmp_path))
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """Return every line of the log, as people read it and as programs do."""
+    forms = TextFormatter(), JsonFormatter()
+    return "\n".join(form.format(record) for form in forms for record in caplog.records)
+
+
+def steering(text: str) -> set[str]:
+    """Return the characters of an output that a terminal may act on."""
+    return {letter for letter in text if not letter.isprintable()} - {"\n", "\t"}
 
 
 async def sent(one: BoundaryHarness, messages: Sequence[Message]) -> int:
@@ -85,7 +110,7 @@ async def look(one: BoundaryHarness, cli: Cli) -> None:
     for words in (*LOOKS, *each):
         ended = await cli.run(*words)
         assert ended.code in (0, 1, 3), (words, ended.err)
-        assert {letter for letter in ended.out + ended.err if not letter.isprintable()} <= {"\n", "\t"}, words
+        assert not steering(ended.out + ended.err), words
         assert ended.out or ended.code == 1, words
 
 
