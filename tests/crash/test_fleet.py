@@ -86,7 +86,7 @@ async def test_a_release_goes_back_where_told_to_and_the_later_release_ends_its_
             await stop(later)
             await stop(back)
 
-    assert await inspection.value(live, "consumers", "code", name="Orders") == definition(s.Orders).code
+    assert await inspection.value(live, "views", "code", name="Orders") == definition(s.Orders).code
     assert definition(s.Orders).code != definition(mended(live.stream)).code
 
 
@@ -96,7 +96,7 @@ async def test_a_process_of_which_newer_code_has_every_consumer_ends_and_names_t
     await migrated(live)
     async with projectionist("run", APP, "--only", "Orders", "Spend", env=release(live, "first")) as old:
         await old.heard("worker.running", 2)
-        await live.fetch("update {s}.consumers set code = 'newer'")
+        await live.fetch("update {s}.views set code = 'newer'")
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         ended = await old.ended()
 
@@ -196,7 +196,7 @@ async def test_health_names_the_consumer_that_ended_and_not_the_others(live: Con
     env = release(live, "first", telemetry__listen=f"127.0.0.1:{port}")
     async with projectionist("run", APP, env=env) as child:
         await child.heard("worker.running", 3)
-        await live.fetch("update {s}.consumers set code = 'newer' where name = 'Orders'")
+        await live.fetch("update {s}.views set code = 'newer' where name = 'Orders'")
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await child.heard("worker.ended")
 

@@ -234,8 +234,8 @@ async def test_a_process_of_older_code_ends_with_one_line_that_says_what_to_do(l
     await live.settle(s.Orders)
     async with live.pool.acquire() as connection:
         await connection.execute(
-            "insert into projectionist.code_fingerprints select number, code from projectionist.consumers"
-            " on conflict do nothing; update projectionist.consumers set code = 'newer'"
+            "insert into projectionist.code_fingerprints select number, code from projectionist.views"
+            " on conflict do nothing; update projectionist.views set code = 'newer'"
         )
     async with projectionist("run", APP, "--only", "Orders", env=environment(live)) as child:
         ended = await child.ended()

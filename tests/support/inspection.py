@@ -21,7 +21,7 @@ FIELDS = {
     "builds": "number",
     "code_fingerprints": "",
     "consumer_breakers": "openings state",
-    "consumers": "code durable effects_incarnation effects_mark epoch name number own_type paused revision",
+    "consumers": "durable epoch name number paused",
     "counters": "n outcome runner type",
     "crash_marks": "",
     "decisions": "actor aggregate data hash headers id incarnation kind number reason seq source upto version",
@@ -39,6 +39,7 @@ FIELDS = {
     "runners": "instance leased_until number stopped",
     "setbacks": "consumer",
     "settled_batches": "",
+    "views": "code effects_incarnation effects_mark name number own_type revision",
 }
 """The tables that tests read, and what they call the fields: as the columns, unless `COLUMNS` has another name."""
 COLUMNS: dict[tuple[str, str], str] = {}
@@ -157,6 +158,11 @@ async def consumer_number(harness: ConsumerHarness, name: str | None = None) -> 
     return int(await _of_consumer(harness, "number", name))
 
 
+async def view_number(harness: ConsumerHarness, name: str | None = None) -> int:
+    """Return the number of the view of this name, or of the only one."""
+    return int(await _of_consumer(harness, "number", name, "views"))
+
+
 async def durable_name(harness: ConsumerHarness, name: str | None = None) -> str:
     """Return the name of the durable of the consumer of this name, or of the only one."""
     return str(await _of_consumer(harness, "durable", name))
@@ -164,7 +170,7 @@ async def durable_name(harness: ConsumerHarness, name: str | None = None) -> str
 
 async def own_type(harness: ConsumerHarness) -> str | None:
     """Return the aggregate type that the only consumer has taken for its own."""
-    found: str | None = await _of_consumer(harness, "own_type", None)
+    found: str | None = await _of_consumer(harness, "own_type", None, "views")
     return found
 
 
@@ -206,9 +212,11 @@ async def duplicates(harness: ConsumerHarness) -> list[tuple[Any, ...]]:
     return await rows(harness, "duplicates", "seq", "id", order="seq")
 
 
-async def _of_consumer(harness: ConsumerHarness, column: str, name: str | None) -> Any:
+async def _of_consumer(
+    harness: ConsumerHarness, column: str, name: str | None, table: str = "consumers"
+) -> Any:
     given = {} if name is None else {"name": name}
-    found = await rows(harness, "consumers", column, order="number", **given)
+    found = await rows(harness, table, column, order="number", **given)
     assert found, "no such consumer yet"
     return found[0][0]
 

@@ -171,7 +171,7 @@ class RebuildHarness:
     async def generation(self, cls: type) -> int:
         """The live generation."""
         found: int = await self.harness.value(
-            "select generation from {s}.consumers where name = $1", definition(cls).name
+            "select generation from {s}.views where name = $1", definition(cls).name
         )
         return found
 

@@ -53,8 +53,7 @@ class Scheduling:
     async def begin(self) -> None:
         """Register the consumer, which has caught up with the time as it is."""
         await self.connection.execute(
-            """insert into projectionist.consumers (name, kind, shape, code, stream, key_name, durable)
-            values ('Shop', 'reactor', '', '', 'SHOP', 'Shop', 'd')"""
+            "insert into projectionist.consumers (name, stream, durable) values ('Shop', 'SHOP', 'd')"
         )
         await self.connection.execute(
             "insert into projectionist.floors (consumer, durable, incarnation) values (1, 'd', 1)"

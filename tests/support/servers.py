@@ -7,13 +7,14 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import asyncpg
 import msgspec
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 from tests.support.peers import patient
 from tests.support.standstill import standing_still
 
-from projectionist.testing.servers import SCHEMA, SessionServers
+from projectionist.testing.servers import SCHEMA, TEMPLATE, SessionServers
 
 __all__ = ["SCHEMA", "Servers", "Stream"]
 
@@ -65,6 +66,15 @@ class Servers(SessionServers):
         """Delete it, if the test has not."""
         self.up()
         self.portal.call(self._delete_stream, stream)
+
+    async def _make_template(self) -> None:
+        """Number views from 1001, so that no test takes a consumer's number for its view's."""
+        await super()._make_template()
+        connection = await asyncpg.connect(self._url_of(TEMPLATE))
+        try:
+            await connection.execute(f"alter table {SCHEMA}.views alter number restart with 1001")
+        finally:
+            await connection.close()
 
     async def _nats(self) -> Client:
         if self._client is None:

@@ -230,18 +230,25 @@ CREATE UNLOGGED TABLE projectionist.build_steps (
     seq bigint
 );
 
+CREATE TABLE projectionist.build_views (
+    build integer NOT NULL,
+    view integer NOT NULL,
+    generation integer NOT NULL,
+    revision integer NOT NULL,
+    shape bytea NOT NULL,
+    code bytea NOT NULL,
+    base bytea NOT NULL
+);
+
+COMMENT ON COLUMN projectionist.build_views.base IS 'the code live ran when the build was opened: no swap over newer code';
+
 CREATE TABLE projectionist.builds (
     number integer NOT NULL,
     consumer integer NOT NULL,
     kind text NOT NULL,
-    generation integer NOT NULL,
     phase text NOT NULL,
     epoch bigint NOT NULL,
     owner text NOT NULL,
-    revision integer NOT NULL,
-    shape bytea NOT NULL,
-    code bytea NOT NULL,
-    base bytea NOT NULL,
     incarnation integer NOT NULL,
     bulk_limit bigint DEFAULT 0 NOT NULL,
     buckets integer DEFAULT 1 NOT NULL,
@@ -260,8 +267,6 @@ CREATE TABLE projectionist.builds (
 WITH (fillfactor='50');
 
 COMMENT ON COLUMN projectionist.builds.epoch IS 'of the lease of whoever builds: a flush under an older one is refused';
-
-COMMENT ON COLUMN projectionist.builds.base IS 'the code live ran when the build was opened: no swap over newer code';
 
 COMMENT ON COLUMN projectionist.builds.bulk_limit IS 'the bulk reads the stream up to here: everything below was settled by the live generation';
 
@@ -342,12 +347,12 @@ COMMENT ON COLUMN projectionist.circuits.held IS 'why nothing is sent there unti
 COMMENT ON COLUMN projectionist.circuits.pause_s IS 'how long the wait until then was meant to last, by the settings of who wrote it';
 
 CREATE TABLE projectionist.code_fingerprints (
-    consumer integer NOT NULL,
+    view integer CONSTRAINT code_fingerprints_consumer_not_null NOT NULL,
     code bytea NOT NULL,
     adopted timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
-COMMENT ON TABLE projectionist.code_fingerprints IS 'Every fingerprint of handlers that a consumer has run with: one of the past does not start by itself.';
+COMMENT ON TABLE projectionist.code_fingerprints IS 'Every fingerprint of handlers that a view has run with: one of the past does not start by itself.';
 
 CREATE TABLE projectionist.consumer_breakers (
     consumer integer NOT NULL,
@@ -371,38 +376,23 @@ COMMENT ON COLUMN projectionist.consumer_breakers.pause_s IS 'how long the wait 
 CREATE TABLE projectionist.consumers (
     number integer NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
-    kind text NOT NULL COLLATE pg_catalog."C",
-    revision integer DEFAULT 1 NOT NULL,
-    shape bytea NOT NULL,
-    code bytea NOT NULL,
     epoch bigint DEFAULT 1 NOT NULL,
-    generation integer DEFAULT 1 NOT NULL,
     build integer,
     slot smallint DEFAULT 0 NOT NULL,
     stream text NOT NULL COLLATE pg_catalog."C",
-    effects_incarnation integer,
-    effects_mark bigint,
     paused boolean DEFAULT false NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    key_name text NOT NULL COLLATE pg_catalog."C",
     sequence text DEFAULT 'contiguous'::text NOT NULL,
     baseline text DEFAULT 'first'::text NOT NULL,
     incarnation integer DEFAULT 1 NOT NULL,
     subjects text DEFAULT ''::text NOT NULL,
     durable text DEFAULT ''::text NOT NULL,
-    own_type text COLLATE pg_catalog."C",
     repeats boolean DEFAULT false NOT NULL,
-    own_since text,
-    CONSTRAINT consumers_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
     CONSTRAINT consumers_sequence_check CHECK ((sequence = ANY (ARRAY['contiguous'::text, 'monotonic'::text, 'unordered'::text]))),
     CONSTRAINT consumers_slot_check CHECK ((slot = ANY (ARRAY[0, 1])))
 );
 
-COMMENT ON TABLE projectionist.consumers IS 'One control row per registered projection or reactor.';
-
-COMMENT ON COLUMN projectionist.consumers.shape IS 'Fingerprint of fields, key, table, options and handled types: a change needs a migration or a rebuild.';
-
-COMMENT ON COLUMN projectionist.consumers.code IS 'Fingerprint of the handlers: a new one is adopted at start.';
+COMMENT ON TABLE projectionist.consumers IS 'One control row per registered consumer: who reads what, in which order, under which epoch.';
 
 COMMENT ON COLUMN projectionist.consumers.epoch IS 'Rises at every takeover; a batch that reads another epoch than its own rolls back.';
 
@@ -410,15 +400,7 @@ COMMENT ON COLUMN projectionist.consumers.build IS 'The open rebuild; while set,
 
 COMMENT ON COLUMN projectionist.consumers.slot IS 'Where batches write dirty marks; the builder empties the other slot.';
 
-COMMENT ON COLUMN projectionist.consumers.effects_mark IS 'Stream sequence from which intents are real; below it they are counted and dropped.';
-
-COMMENT ON COLUMN projectionist.consumers.key_name IS 'the name under which the consumer was first registered; intent keys are made of it, so that a rename keeps them';
-
-COMMENT ON COLUMN projectionist.consumers.own_type IS 'the one type of aggregate whose ids are keys of rows: with a second type, two aggregates would share a row';
-
 COMMENT ON COLUMN projectionist.consumers.repeats IS 'it was reset after decisions were recorded: live batches obey those, as a rebuild does';
-
-COMMENT ON COLUMN projectionist.consumers.own_since IS 'the event that decided own_type, as errors name it';
 
 ALTER TABLE projectionist.consumers ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.consumers_number_seq
@@ -547,7 +529,7 @@ COMMENT ON COLUMN projectionist.floors.pending_seq IS 'the last message that the
 COMMENT ON COLUMN projectionist.floors.caught_up IS 'what the stream had taken until then is settled';
 
 CREATE TABLE projectionist.generations (
-    consumer integer NOT NULL,
+    view integer CONSTRAINT generations_consumer_not_null NOT NULL,
     generation integer NOT NULL,
     state text NOT NULL,
     tables jsonb NOT NULL,
@@ -700,7 +682,7 @@ CREATE TABLE projectionist.migrations (
 COMMENT ON TABLE projectionist.migrations IS 'One row per applied migration; the checksum shows when a released file was edited.';
 
 CREATE TABLE projectionist.names (
-    consumer integer NOT NULL,
+    view integer CONSTRAINT names_consumer_not_null NOT NULL,
     kind text NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
     owner text NOT NULL,
@@ -1190,6 +1172,48 @@ ALTER TABLE projectionist.streams ALTER COLUMN number ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE projectionist.views (
+    number integer NOT NULL,
+    consumer integer NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    key_name text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    revision integer DEFAULT 1 NOT NULL,
+    shape bytea NOT NULL,
+    code bytea NOT NULL,
+    generation integer DEFAULT 1 NOT NULL,
+    own_type text COLLATE pg_catalog."C",
+    own_since text,
+    effects_incarnation integer,
+    effects_mark bigint,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT views_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
+    CONSTRAINT views_kind_check CHECK ((kind = ANY (ARRAY['projection'::text, 'reactor'::text, 'sql'::text])))
+);
+
+COMMENT ON TABLE projectionist.views IS 'What a consumer feeds: handlers, the generation of their tables, and what intents of theirs are known by.';
+
+COMMENT ON COLUMN projectionist.views.key_name IS 'the name under which the view was first registered; intent keys are made of it, so that a rename keeps them';
+
+COMMENT ON COLUMN projectionist.views.shape IS 'Fingerprint of fields, key, table, options and handled types: a change needs a migration or a rebuild.';
+
+COMMENT ON COLUMN projectionist.views.code IS 'Fingerprint of the handlers: a new one is adopted at start.';
+
+COMMENT ON COLUMN projectionist.views.own_type IS 'the one type of aggregate whose ids are keys of rows: with a second type, two aggregates would share a row';
+
+COMMENT ON COLUMN projectionist.views.own_since IS 'the event that decided own_type, as errors name it';
+
+COMMENT ON COLUMN projectionist.views.effects_mark IS 'Stream sequence from which intents are real; below it they are counted and dropped.';
+
+ALTER TABLE projectionist.views ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.views_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 ALTER TABLE ONLY projectionist.archive
     ADD CONSTRAINT archive_pkey PRIMARY KEY (number);
 
@@ -1223,6 +1247,9 @@ ALTER TABLE ONLY projectionist.build_progress
 ALTER TABLE ONLY projectionist.build_steps
     ADD CONSTRAINT build_steps_pkey PRIMARY KEY (build, n);
 
+ALTER TABLE ONLY projectionist.build_views
+    ADD CONSTRAINT build_views_pkey PRIMARY KEY (build, view);
+
 ALTER TABLE ONLY projectionist.builds
     ADD CONSTRAINT builds_pkey PRIMARY KEY (number);
 
@@ -1236,7 +1263,7 @@ ALTER TABLE ONLY projectionist.circuits
     ADD CONSTRAINT circuits_pkey PRIMARY KEY (provider, destination);
 
 ALTER TABLE ONLY projectionist.code_fingerprints
-    ADD CONSTRAINT code_fingerprints_pkey PRIMARY KEY (consumer, code);
+    ADD CONSTRAINT code_fingerprints_pkey PRIMARY KEY (view, code);
 
 ALTER TABLE ONLY projectionist.consumer_breakers
     ADD CONSTRAINT consumer_breakers_pkey PRIMARY KEY (consumer);
@@ -1266,7 +1293,7 @@ ALTER TABLE ONLY projectionist.floors
     ADD CONSTRAINT floors_pkey PRIMARY KEY (consumer, durable);
 
 ALTER TABLE ONLY projectionist.generations
-    ADD CONSTRAINT generations_pkey PRIMARY KEY (consumer, generation);
+    ADD CONSTRAINT generations_pkey PRIMARY KEY (view, generation);
 
 ALTER TABLE ONLY projectionist.inbox
     ADD CONSTRAINT inbox_pkey PRIMARY KEY (consumer, source, id);
@@ -1290,7 +1317,7 @@ ALTER TABLE ONLY projectionist.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY projectionist.names
-    ADD CONSTRAINT names_pkey PRIMARY KEY (consumer, kind, name);
+    ADD CONSTRAINT names_pkey PRIMARY KEY (view, kind, name);
 
 ALTER TABLE ONLY projectionist.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (seq);
@@ -1343,6 +1370,15 @@ ALTER TABLE ONLY projectionist.streams
 ALTER TABLE ONLY projectionist.streams
     ADD CONSTRAINT streams_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY projectionist.views
+    ADD CONSTRAINT views_key_name_key UNIQUE (key_name);
+
+ALTER TABLE ONLY projectionist.views
+    ADD CONSTRAINT views_name_key UNIQUE (name);
+
+ALTER TABLE ONLY projectionist.views
+    ADD CONSTRAINT views_pkey PRIMARY KEY (number);
+
 CREATE INDEX archive_aggregate ON projectionist.archive USING btree (((content ->> 'aggregate'::text))) WHERE (kind = 'inbox'::text);
 
 CREATE INDEX archive_event ON projectionist.archive USING btree (((content ->> 'id'::text))) WHERE (kind = ANY (ARRAY['inbox'::text, 'intents'::text]));
@@ -1367,7 +1403,7 @@ CREATE INDEX decisions_seq ON projectionist.decisions USING btree (consumer, inc
 
 CREATE INDEX duplicates_identity ON projectionist.duplicates USING btree (consumer, source, id);
 
-CREATE UNIQUE INDEX generations_live ON projectionist.generations USING btree (consumer) WHERE (state = 'live'::text);
+CREATE UNIQUE INDEX generations_live ON projectionist.generations USING btree (view) WHERE (state = 'live'::text);
 
 CREATE INDEX inbox_held ON projectionist.inbox USING btree (consumer, received) WHERE (state = ANY (ARRAY['parked'::text, 'quarantined'::text]));
 
@@ -1398,6 +1434,8 @@ CREATE INDEX runners_consumer ON projectionist.runners USING btree (consumer) WH
 CREATE INDEX schedule_aggregate ON projectionist.schedule USING btree (consumer, aggregate);
 
 CREATE INDEX schedule_look ON projectionist.schedule USING btree (consumer, guard, look) WHERE (look IS NOT NULL);
+
+CREATE INDEX views_consumer ON projectionist.views USING btree (consumer);
 
 CREATE CONSTRAINT TRIGGER chain_act AFTER INSERT ON projectionist.audit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION projectionist.chain_act();
 

@@ -107,7 +107,7 @@ async def test_the_mark_is_set_at_the_first_start_and_never_moves_by_itself(live
     async with batch_drivers(live, s.Orders):
         pass
 
-    assert await inspection.rows(live, "consumers", "effects_incarnation", "effects_mark") == [(1, 2)]
+    assert await inspection.rows(live, "views", "effects_incarnation", "effects_mark") == [(1, 2)]
 
 
 async def test_from_the_beginning_every_event_has_its_effect(live: ConsumerHarness) -> None:

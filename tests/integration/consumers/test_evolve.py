@@ -296,7 +296,7 @@ async def test_code_of_the_past_starts_only_when_it_is_said_to(live: ConsumerHar
         await live.settle(s.Orders)
     live.access = DatabaseAccess(live.pool, SCHEMA, allow_older_code=True)
     await live.settle(s.Orders)
-    assert await inspection.value(live, "consumers", "code") == definition(s.Orders).code
+    assert await inspection.value(live, "views", "code") == definition(s.Orders).code
     assert await inspection.count(live, "code_fingerprints") == 2
 
 

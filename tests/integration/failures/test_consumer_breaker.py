@@ -260,7 +260,7 @@ async def test_new_code_is_tried_whatever_the_old_one_did(live: ConsumerHarness)
     with listening() as heard:
         async with live.running(s.Orders, policy=policy(), limits=Limits(max_rows=50)):
             await heard.wait("breaker.open")
-    await live.value("update {s}.consumers set code = '\\x00' where name = 'Orders' returning 1")
+    await live.value("update {s}.views set code = '\\x00' where name = 'Orders' returning 1")
     s.trouble.poison.clear()
 
     await live.settle(s.Orders, policy=policy())

@@ -77,6 +77,57 @@ async def test_a_failed_migration_leaves_those_before_it_and_nothing_of_itself(
     assert "half" not in await tables(connection, "fresh")
 
 
+REGISTERED = """
+insert into fresh.consumers (
+    name, key_name, kind, revision, shape, code, generation, stream, own_type, own_since, effects_incarnation,
+    effects_mark
+) values
+    ('gone', 'gone', 'reactor', 1, '', '', 1, 'SHOP', null, null, null, null),
+    ('Sales', 'Orders', 'projection', 3, 's3', 'c3', 2, 'SHOP', 'order', 'event 7', 1, 40);
+delete from fresh.consumers where name = 'gone';
+insert into fresh.generations (consumer, generation, state, tables, shape, code, revision) values
+    (2, 1, 'kept', '{}', 's2', 'c2', 2), (2, 2, 'live', '{}', 's3', 'c3', 3);
+insert into fresh.code_fingerprints (consumer, code) values (2, 'c2'), (2, 'c3');
+insert into fresh.names (consumer, kind, name, owner) values (2, 'slot', 'Receipt', 'x');
+insert into fresh.builds (consumer, kind, generation, phase, epoch, owner, revision, shape, code, base, incarnation)
+    values (2, 'rebuild', 3, 'bulk', 1, 'x', 4, 's4', 'c4', 'c3', 1);
+"""
+
+
+async def test_what_was_a_consumers_is_its_views_after_the_upgrade(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = released("fresh")
+    with monkeypatch.context() as before:
+        before.setattr(apply_migrations, "released", lambda _: [one for one in everything if one.number < 15])
+        await migrate(connection, "fresh")
+    await connection.execute(REGISTERED)
+    await migrate(connection, "fresh")
+
+    async def rows(select: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in await connection.fetch(select)]
+
+    assert await rows(
+        "select c.number, c.name, v.number, v.name, v.key_name, v.kind, v.revision, v.shape, v.code, v.generation,"
+        " v.own_type, v.own_since, v.effects_incarnation, v.effects_mark"
+        " from fresh.consumers c join fresh.views v on v.consumer = c.number"
+    ) == [*((2, "Sales", 2, "Sales", "Orders", "projection", 3, b"s3", b"c3", 2, "order", "event 7", 1, 40),)]
+    assert await rows("select view, generation, code from fresh.generations order by generation") == [
+        *((2, 1, b"c2"), (2, 2, b"c3"))
+    ]
+    assert await rows("select view, code from fresh.code_fingerprints order by code") == [
+        *((2, b"c2"), (2, b"c3"))
+    ]
+    assert await rows("select view, name from fresh.names") == [(2, "Receipt")]
+    assert await rows(
+        "select build, view, generation, revision, shape, code, base from fresh.build_views"
+    ) == [(1, 2, 3, 4, b"s4", b"c4", b"c3")]
+    assert await rows(
+        "insert into fresh.views (consumer, name, key_name, kind, shape, code)"
+        " values (9, 'x', 'x', 'sql', '', '') returning number"
+    ) == [(3,)]
+
+
 async def test_tables_of_somebody_else_are_not_touched(connection: Connection) -> None:
     await connection.execute("create schema fresh; create table fresh.consumers (x int)")
     with pytest.raises(MigrationError, match=r"postgres\.schema"):

@@ -35,9 +35,7 @@ async def test_newer_code_of_one_consumer_lets_the_others_finish_while_the_proce
                 await live.value_of(WAITING, 2)
                 for worker in workers:
                     worker.stop()
-                await live.pool.execute(
-                    "update projectionist.consumers set code = '', epoch = epoch + 1 where name = 'Orders'"
-                )
+                await live.pool.execute("update projectionist.views set code = '' where name = 'Orders'")
                 await heard.wait("worker.ended")
                 await stranger.execute("rollback")
     finally:

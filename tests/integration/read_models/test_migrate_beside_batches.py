@@ -24,9 +24,10 @@ SWAP = """
 create table projectionist.orders__g2 (like projectionist.orders__g1 including all);
 alter table projectionist.orders__g2 owner to the_runner;
 update projectionist.generations set state = 'kept';
-insert into projectionist.generations (consumer, generation, state, tables, shape, code)
-    select consumer, 2, 'live', tables, shape, code from projectionist.generations;
-update projectionist.consumers set generation = 2, epoch = epoch + 1;
+insert into projectionist.generations (view, generation, state, tables, shape, code)
+    select view, 2, 'live', tables, shape, code from projectionist.generations;
+update projectionist.views set generation = 2;
+update projectionist.consumers set epoch = epoch + 1;
 create or replace view public.orders as select orders__g2.* from projectionist.orders__g2, (select) read_only;
 """
 
@@ -87,8 +88,8 @@ async def test_code_that_was_refused_at_its_start_is_not_told_as_taken_up(
     async with batch_drivers(live, s.Orders):
         pass
     await live.pool.execute(
-        "insert into projectionist.names (consumer, kind, name, owner)"
-        " select number, 'slot', 'Gone', 'x' from projectionist.consumers"
+        "insert into projectionist.names (view, kind, name, owner)"
+        " select number, 'slot', 'Gone', 'x' from projectionist.views"
     )
     await live.pool.execute("delete from projectionist.names where name = 'Receipt'")
     caplog.set_level(logging.INFO, logger="projectionist.runner")
@@ -96,7 +97,7 @@ async def test_code_that_was_refused_at_its_start_is_not_told_as_taken_up(
         async with batch_drivers(live, mended(live.stream)):
             pass
 
-    assert await inspection.value(live, "consumers", "code") == definition(s.Orders).code
+    assert await inspection.value(live, "views", "code") == definition(s.Orders).code
     assert not [record for record in caplog.records if "new code taken up" in record.getMessage()]
 
 

@@ -89,7 +89,7 @@ async def test_a_sql_projection_outside_public_is_rebuilt_into_tables_of_its_own
 
     assert await harness.rows("sales.lines") == [("o1", 100)]
     async with harness.connected() as connection:
-        await drop(Queries(connection, SCHEMA), await inspection.consumer_number(harness), 1)
+        await drop(Queries(connection, SCHEMA), await inspection.view_number(harness), 1)
     assert await rebuilds.tables() == ["sales.lines__g2", "sales.orders__g2"]
 
 
@@ -153,7 +153,7 @@ async def test_a_table_that_does_not_bear_its_mark_is_not_dropped(rebuilds: Rebu
     await rebuilds.rebuild(s.Orders)
     await harness.pool.execute("drop table projectionist.orders__g1")
     await harness.pool.execute("create table projectionist.orders__g1 as select 'mine' as whose")
-    number = await inspection.consumer_number(harness)
+    number = await inspection.view_number(harness)
 
     async with harness.connected() as connection:
         with pytest.raises(RebuildError, match="does not bear the comment 'projectionist: generation 1"):

@@ -157,5 +157,5 @@ async def test_a_reset_waits_for_its_table_as_long_as_others_wait_for_a_lock(liv
     await rebuilds.rebuild(orders)
     async with live.connected() as connection, connection.transaction():
         before = await connection.fetchval("show lock_timeout")
-        await drop(rebuilds.queries(connection), await inspection.consumer_number(live), 1)
+        await drop(rebuilds.queries(connection), await inspection.view_number(live), 1)
         assert await connection.fetchval("show lock_timeout") == before

@@ -259,7 +259,7 @@ async def test_a_view_no_longer_fed_is_dropped_by_the_swap_unless_something_depe
     assert await harness.value("select to_regclass('spent')") is None
     await harness.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
     async with harness.connected() as connection:
-        number = await inspection.consumer_number(harness)
+        number = await inspection.view_number(harness)
         assert await sweep(rebuilds.queries(connection), number) == [1]
     assert await harness.rows("spent_more") == [("o1", 100)]
 

@@ -59,7 +59,7 @@ async def test_without_order_there_is_no_way_back_and_a_rebuild_makes_the_rows_a
     await harness.settle(s.Orders)
     await rebuilds.rebuild(s.Orders)
     async with harness.pool.acquire() as connection:
-        listed = await generations(Queries(connection, SCHEMA), 1)
+        listed = await generations(Queries(connection, SCHEMA), await inspection.view_number(harness))
     assert [(one.generation, one.can_roll_back) for one in listed if one.state == "kept"] == [(1, False)]
 
     with pytest.raises(
@@ -108,7 +108,7 @@ async def test_kept_generations_go_when_their_time_is_over_or_by_hand(rebuilds: 
     await harness.settle(s.Orders)
     await rebuilds.rebuild(s.Orders)
     await rebuilds.rebuild(s.Orders)
-    number = await inspection.consumer_number(harness)
+    number = await inspection.view_number(harness)
     async with harness.pool.acquire() as connection:
         queries = Queries(connection, SCHEMA)
         assert [(g.generation, g.state) for g in await generations(queries, number)] == [
@@ -179,7 +179,7 @@ async def test_a_generation_to_which_a_rollback_is_open_is_not_dropped(rebuilds:
     await harness.publish(OrderPlaced("ann", 1), "o1", 1)
     await harness.settle(s.Orders)
     await rebuilds.rebuild(s.Orders)
-    number = await inspection.consumer_number(harness)
+    number = await inspection.view_number(harness)
     async with (
         rebuilds.frozen(s.Orders, "rebuild.flipped", back_to=1) as building,
         harness.pool.acquire() as connection,
@@ -237,7 +237,7 @@ async def test_a_generation_that_cannot_be_dropped_keeps_no_other(rebuilds: Rebu
         await rebuilds.rebuild(s.Orders)
     await harness.pool.execute("create view report as select * from projectionist.orders__g1")
     await harness.pool.execute("update projectionist.generations set kept_until = now() where state = 'kept'")
-    number = await inspection.consumer_number(harness)
+    number = await inspection.view_number(harness)
     async with harness.pool.acquire() as connection:
         with pytest.raises(RebuildError, match="generation 1 cannot be dropped: view report"):
             await sweep(rebuilds.queries(connection), number)
@@ -253,7 +253,7 @@ async def test_batches_go_on_while_somebody_reads_a_generation_that_is_to_be_dro
     await harness.publish(OrderPlaced("ann", 1), "o1", 1)
     await harness.settle(s.Orders)
     await rebuilds.rebuild(s.Orders)
-    number = await inspection.consumer_number(harness)
+    number = await inspection.view_number(harness)
     async with (
         harness.pool.acquire() as reader,
         harness.pool.acquire() as batch,
@@ -280,7 +280,7 @@ async def test_a_reader_of_the_positions_of_one_build_delays_no_other_build_and_
     await harness.settle(s.Orders, s.Spend)
     await rebuilds.rebuild(s.Orders)
     build = await inspection.value(harness, "builds", "number")
-    number = await inspection.consumer_number(harness, "Spend")
+    number = await inspection.view_number(harness, "Spend")
     reader = await harness.own_connection()
     await reader.execute(f"begin; select * from projectionist.build_positions_{build}")
 

@@ -140,11 +140,11 @@ async def test_migrate_waits_for_an_open_build(rebuilds: RebuildHarness) -> None
     await harness.publish(OrderPlaced("ann", 1), "o1", 1)
     await harness.settle(s.Orders)
     async with rebuilds.reading(s.Orders) as first:
-        await harness.pool.execute("update projectionist.consumers set shape = 'other'")
+        await harness.pool.execute("update projectionist.views set shape = 'other'")
         with pytest.raises(Exception, match="is open"):
             await harness.migrate(s.Orders)
         await harness.pool.execute(
-            "update projectionist.consumers c set shape = b.shape from projectionist.builds b"
+            "update projectionist.views v set shape = b.shape from projectionist.build_views b"
         )
     await first
 

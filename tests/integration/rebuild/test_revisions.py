@@ -157,7 +157,7 @@ async def test_migrate_leaves_a_raised_revision_to_a_build_and_refuses_a_lowered
         await rebuilds.rebuild(old)
     back = await rebuilds.rebuild(old, back_to=1)
     assert back.generation == 1
-    assert await inspection.value(harness, "consumers", "revision") == 1
+    assert await inspection.value(harness, "views", "revision") == 1
 
 
 async def test_removed_columns_remake_the_view_with_its_grants_unless_a_view_depends_on_it(

@@ -193,7 +193,7 @@ class Days:
             f"update {SCHEMA}.generations set kept_until = now() where state = 'kept'"
         )
         async with self.harness.connected() as connection:
-            number = await connection.fetchval(f"select number from {SCHEMA}.consumers where name = 'Sold'")
+            number = await connection.fetchval(f"select number from {SCHEMA}.views where name = 'Sold'")
             try:
                 await sweep(Queries(connection, SCHEMA), number)
             except RebuildError:  # somebody reads it at this moment

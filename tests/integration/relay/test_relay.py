@@ -226,8 +226,7 @@ async def test_a_destination_that_is_gone_is_held_with_all_that_is_for_it(harnes
 
 async def test_intents_of_a_missing_provider_are_held_and_go_on_when_it_is_there(harness: Outbox) -> None:
     number = await harness.connection.fetchval(
-        "insert into projectionist.consumers (name, kind, shape, code, stream, key_name) "
-        "values ('Orders', 'projection', '', '', 'SHOP', 'Orders') returning number"
+        "insert into projectionist.consumers (name, stream) values ('Orders', 'SHOP') returning number"
     )
     ours, theirs = await harness.want("sms", consumer=number), await harness.want("sms", consumer=number + 1)
     stub = scripted()

@@ -27,6 +27,7 @@ def control(of: Consumer | None, **given: Any) -> dict[str, Any]:
     return {
         "epoch": 1,
         "incarnation": 2,
+        "view": 1001,
         "generation": 1,
         "code": b"" if of is None else of.code,
         "paused": False,

@@ -56,7 +56,7 @@ async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) 
     from projectionist.runner.rebuild.registration_check import registered
 
     row = await registered(work.queries, definition, going_back=True)
-    found = await generations(work.queries, row["number"])
+    found = await generations(work.queries, row["view"])
     if args.json:
         say_json({"consumer": definition.name, "generations": found})
         return Exit.DONE
@@ -94,7 +94,7 @@ async def _drop(args: argparse.Namespace, work: AtWork, definition: Definition, 
     from projectionist.runner.rebuild.registration_check import registered
 
     row = await registered(work.queries, definition, going_back=True)
-    await drop(work.queries, row["number"], number)
+    await drop(work.queries, row["view"], number)
     if args.json:
         say_json({"dropped": number})
     else:

@@ -74,12 +74,12 @@ async def _generations(work: AtWork, report: PurgeReport, *, dry_run: bool) -> d
     whose = await ownership(work.connection, work.queries.schema)
     for definition in work.definitions:
         row = await work.queries.row("select_consumer", definition.name)
-        over = [] if row is None else await expired(work.queries, row["number"])
+        over = [] if row is None else await expired(work.queries, row["view"])
         if over and not whose.owns and not dry_run:
             kept = f"generations {', '.join(map(str, over))} are over: run this as {whose.owner!r}, who owns them"
             report.held.append(Held(definition.name, kept))
         elif row is not None and over:
-            found[definition.name] = over if dry_run else await sweep(work.queries, row["number"])
+            found[definition.name] = over if dry_run else await sweep(work.queries, row["view"])
     return found
 
 

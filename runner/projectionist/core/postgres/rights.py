@@ -47,6 +47,7 @@ audit_chain            -      -      s        s        -
 audit_head             -      -      s        s        -
 buckets                -      siud   s        s        -
 build_progress         s      -      s        s        -
+build_views            s      -      s        s        -
 builds                 s      -      s        s        -
 cancels                sid    siu    si       s        -
 circuits               -      siud   su       s        -
@@ -86,6 +87,7 @@ schedule_seen          s      s      s        s        -
 settled_batches        sid    -      sd       s        -
 staged_intents         siud   sud    sud      s        -
 streams                siu    -      siu      s        -
+views                  su     -      su       s        -
 """
 """By table: select, insert, update, delete. What is not here is the owner's alone."""
 ROWS, VIEW, SCHEMA, SEQUENCE = "rows", "view", "schema", "sequence"

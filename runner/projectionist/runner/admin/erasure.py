@@ -252,7 +252,7 @@ class Eraser:
         left = [why for why in (await self._rows.rewrite(rows),) if why]
         for generation in one["kept"]:
             try:
-                await drop(self._queries, one["number"], generation)
+                await drop(self._queries, one["view"], generation)
             except RebuildError as error:
                 left.append(f"{error}, and holds the rows as they were")
         return "; ".join(left)

@@ -158,7 +158,7 @@ class Resetting:
     async def _emptied(self, row: Record, stream: StreamInfo, *, kept: bool) -> ResetEffects:
         tables = []
         if row["kind"] != Kind.REACTOR:
-            tables = await table_names(self._queries, row["number"], row["generation"])
+            tables = await table_names(self._queries, row["view"], row["generation"])
         facts = await self._connection.fetchrow(self._sql["select_reset_facts"], row["number"])
         assert facts is not None, "it counts"
         if facts["forgotten"]:
@@ -182,9 +182,9 @@ class Resetting:
 
     async def _empty(self, row: Record, done: ResetEffects) -> None:
         number = row["number"]
-        for kept in await self._queries.rows("select_generations", number):
+        for kept in await self._queries.rows("select_generations", row["view"]):
             if kept["state"] == "kept":  # it stands further than the live one from now on
-                await drop(self._queries, number, kept["generation"])
+                await drop(self._queries, row["view"], kept["generation"])
         if done.tables:
             await self._truncate(done.tables)
         await self._connection.execute(self._sql["delete_consumer_state"], number)

@@ -108,7 +108,7 @@ class Retiring:
             )
         views = []
         if row["kind"] != Kind.REACTOR:
-            views = sorted(await shown(self._queries, row["number"], row["generation"]))
+            views = sorted(await shown(self._queries, row["view"], row["generation"]))
         counts = {key: facts[key] for key in Retired.__struct_fields__ if key in facts}
         return Retired(consumer=name, stream=row["stream"], durable=row["durable"], views=views, **counts)
 
@@ -116,7 +116,7 @@ class Retiring:
         """Drop the views and the tables of all generations; refused while something of the user's stands on them."""
         if row["kind"] == Kind.REACTOR:
             return
-        number = row["number"]
+        number = row["view"]
         for view in (await shown(self._queries, number, row["generation"])).values():
             if dependent := await dependents(self._queries, view):
                 raise CannotRetire(

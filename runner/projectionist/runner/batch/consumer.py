@@ -48,6 +48,8 @@ class ControlRow(msgspec.Struct, frozen=True):
 
     epoch: int = 0
     incarnation: int = 0
+    view: int = 0
+    """The number of its view, which has the fields from here to `own_since`."""
     generation: int = 0
     effects: tuple[int, int] = (0, 0)
     """The incarnation and sequence from which on intents are real."""
@@ -64,6 +66,7 @@ class ControlRow(msgspec.Struct, frozen=True):
         return cls(
             epoch=row["epoch"],
             incarnation=row["incarnation"],
+            view=row["view"],
             generation=row["generation"],
             effects=(row["effects_incarnation"], row["effects_mark"]),
             own_type=row["own_type"],
@@ -135,6 +138,11 @@ class Consumer:
     def incarnation(self) -> int:
         """Return the number of the stream that is read, among those that had its name."""
         return self.control.incarnation
+
+    @property
+    def view(self) -> int:
+        """Return the number of its view."""
+        return self.control.view
 
     @property
     def generation(self) -> int:

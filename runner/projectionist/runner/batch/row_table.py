@@ -56,7 +56,7 @@ class RowTable:
     async def own_type(self, kind: str, since: str) -> str:
         """Return the type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none
         has."""
-        return str(await self._connection.fetchval(self._own_type, self._consumer.number, kind, since))
+        return str(await self._connection.fetchval(self._own_type, self._consumer.view, kind, since))
 
     async def write(self, rows: Mapping[Any, Row | None], present: AbstractSet[Any]) -> bool:
         """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""

@@ -105,7 +105,7 @@ class Registry:
             if fresh:
                 await self._adopt(definition, row, allow_older_code=allow_older_code)
             await self._connection.execute(self._sql["set_effects_start"], number, effects_from)
-            slots = await self._slots(definition, number)
+            slots = await self._slots(definition, row["view"])
         if fresh:
             log.info(
                 "%s: new code taken up; rows written by older code stay until a rebuild", definition.name
@@ -127,13 +127,13 @@ class Registry:
 
     async def _adopt(self, definition: Definition, row: Record, *, allow_older_code: bool) -> None:
         """Take up new code: older processes stop at their next batch, and what failed on old code is tried again."""
-        before = await self._connection.fetchval(self._sql["has_run_code"], row["number"], definition.code)
+        before = await self._connection.fetchval(self._sql["has_run_code"], row["view"], definition.code)
         if before and not allow_older_code:
             raise Superseded(
                 f"consumer {definition.name!r} has gone on to newer code than this",
                 remedy="Deploy the newer code, or start once with --allow-older-code to go back to this one on purpose",
             )
-        await self._connection.execute(self._sql["set_code_fingerprint"], row["number"], definition.code)
+        await self._connection.execute(self._sql["set_code_fingerprint"], row["view"], definition.code)
         await self._connection.execute(self._sql["close_consumer_breaker"], row["number"])
         await self._connection.execute(
             self._sql["insert_audit_entry"],
@@ -145,14 +145,12 @@ class Registry:
             "{}",
         )
 
-    async def _slots(self, definition: Definition, number: int) -> dict[str, str]:
-        known = [
-            row["name"] for row in await self._connection.fetch(self._sql["select_intent_slots"], number)
-        ]
+    async def _slots(self, definition: Definition, view: int) -> dict[str, str]:
+        known = [row["name"] for row in await self._connection.fetch(self._sql["select_intent_slots"], view)]
         kept = frozen(definition.name, known, definition.slots)
         fresh = [slot for slot in definition.slots if slot not in kept]
         owner = f"{definition.cls.__module__}:{definition.cls.__qualname__}"
-        await self._connection.execute(self._sql["insert_intent_slots"], number, fresh, [owner] * len(fresh))
+        await self._connection.execute(self._sql["insert_intent_slots"], view, fresh, [owner] * len(fresh))
         return kept
 
 

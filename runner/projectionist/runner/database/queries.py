@@ -50,6 +50,7 @@ class Build(msgspec.Struct):
 
     number: int
     consumer: int
+    view: int
     kind: str
     generation: int
     phase: str

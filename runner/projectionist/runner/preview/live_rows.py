@@ -63,7 +63,7 @@ class LiveRows:
     @classmethod
     async def of(cls, queries: Queries, consumer: Consumer) -> LiveRows:
         """Return the rows of the live generation."""
-        return cls(queries, consumer, await kept(queries, consumer.number, consumer.generation))
+        return cls(queries, consumer, await kept(queries, consumer.view, consumer.generation))
 
     async def load(self, keys: Sequence[Any]) -> dict[Any, Row]:
         """Return the rows of these keys; none where they are found by another key."""

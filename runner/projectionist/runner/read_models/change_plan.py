@@ -123,7 +123,7 @@ class ChangePlanner:
             yield f"{row['n']} events of {row['type']} were stepped over before it was handled: rebuild to include them"
 
     async def _kept(self, row: Record) -> dict[str, KeptTable]:
-        given = (row["number"], row["generation"])
+        given = (row["view"], row["generation"])
         found = await self._connection.fetchrow(self._sql["select_generation"], *given)
         assert found is not None, "generations stay on record"
         return msgspec.json.decode(found["tables"], type=dict[str, KeptTable])

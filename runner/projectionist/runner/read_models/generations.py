@@ -14,6 +14,7 @@ from projectionist.runner.database.queries import POSITIONS, Build, Queries, Reb
 from projectionist.runner.read_models.views import drop_tables, table_names
 
 if TYPE_CHECKING:
+    from projectionist.core.postgres.connections import Row
     from projectionist.projections.compiled.definition import Definition
 
 
@@ -33,8 +34,8 @@ class Generation(msgspec.Struct, frozen=True):
     tables: list[str]
 
 
-async def generations(queries: Queries, consumer: int) -> list[Generation]:
-    """Return those that have tables, by number."""
+async def generations(queries: Queries, view: int) -> list[Generation]:
+    """Return those of a view that have tables, by number."""
     return [
         Generation(
             generation=row["generation"],
@@ -43,18 +44,18 @@ async def generations(queries: Queries, consumer: int) -> list[Generation]:
             created=row["created"],
             kept_until=row["kept_until"],
             can_roll_back=row["state"] == "kept" and row["build"] is not None,
-            tables=await table_names(queries, consumer, row["generation"]),
+            tables=await table_names(queries, view, row["generation"]),
         )
-        for row in await queries.rows("select_generations", consumer)
+        for row in await queries.rows("select_generations", view)
     ]
 
 
-async def drop(queries: Queries, consumer: int, generation: int) -> None:
-    """Drop a kept generation; raises RebuildError for any other, and where it is being read."""
+async def drop(queries: Queries, view: int, generation: int) -> None:
+    """Drop a kept generation of a view; raises RebuildError for any other, and where it is being read."""
     try:
         async with queries.connection.transaction():  # no batch writes it: none is kept waiting
             before = await queries.value("set_lock_timeout")
-            await _drop(queries, consumer, generation)
+            await _drop(queries, view, generation)
             await queries.connection.execute(
                 f"set local lock_timeout = '{before}'"
             )  # of the caller's transaction
@@ -66,37 +67,36 @@ async def drop(queries: Queries, consumer: int, generation: int) -> None:
     announce("generation.dropped")
 
 
-async def _drop(queries: Queries, consumer: int, generation: int) -> None:
+async def _drop(queries: Queries, view: int, generation: int) -> None:
     await queries.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
-    row = await queries.row("select_kept_generation", consumer, generation)
+    row = await queries.row("select_kept_generation", view, generation)
     if row is None:
         raise RebuildError(
             f"generation {generation} is not kept",
             remedy="Only kept generations can be dropped: see `projectionist generations list`",
         )
-    build = await queries.open_build(consumer)
-    if build is not None and build.generation == generation:
+    if await queries.value("is_generation_being_built", view, generation):
         raise RebuildError(
             f"a rollback to generation {generation} is open",
             remedy="Finish it, or `projectionist rebuild --abort`",
         )
-    await drop_tables(queries, consumer, generation)
+    await drop_tables(queries, view, generation)
     if row["build"] is not None:
         await drop_positions(queries, row["build"])
-    await queries.run("set_generation_state", consumer, generation, "dropped")
-    await queries.run("release_unused_names", consumer)
+    await queries.run("set_generation_state", view, generation, "dropped")
+    await queries.run("release_unused_names", view)
 
 
-async def sweep(queries: Queries, consumer: int) -> list[int]:
+async def sweep(queries: Queries, view: int) -> list[int]:
     """Drop what has been kept long enough, unless a rollback to it is open; which ones.
 
     One that cannot be dropped keeps no other: it is raised at the end.
     """
-    over = await expired(queries, consumer)
+    over = await expired(queries, view)
     refused: list[RebuildError] = []
     for generation in over:
         try:
-            await drop(queries, consumer, generation)
+            await drop(queries, view, generation)
         except RebuildError as error:
             refused.append(error)
     if refused:
@@ -104,26 +104,21 @@ async def sweep(queries: Queries, consumer: int) -> list[int]:
     return over
 
 
-async def expired(queries: Queries, consumer: int) -> list[int]:
+async def expired(queries: Queries, view: int) -> list[int]:
     """Return the generations that have been kept long enough, but one that a rollback goes back to."""
-    open_build = await queries.open_build(consumer)
-    busy = None if open_build is None else open_build.generation
-    return [
-        row["generation"]
-        for row in await queries.rows("select_generations", consumer)
-        if row["expired"] and row["generation"] != busy
-    ]
+    return [row["generation"] for row in await queries.rows("select_generations", view) if row["expired"]]
 
 
 async def begin_rollback(
-    queries: Queries, definition: Definition, consumer: int, generation: int, *, epoch: int, owner: str
+    queries: Queries, definition: Definition, registered: Row, generation: int, *, epoch: int, owner: str
 ) -> Build:
     """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand.
 
     From its commit on live batches and verbs leave marks for it; what had moved before is marked by `mark_moved`.
     """
+    consumer, view = registered["number"], registered["view"]
     async with queries.alone(consumer, "roll back"):
-        row = await queries.row("select_kept_generation", consumer, generation)
+        row = await queries.row("select_kept_generation", view, generation)
         if row is None or row["build"] is None:
             raise RebuildError(
                 f"generation {generation} of {definition.name} is not kept so that one can go back to it",
@@ -136,7 +131,7 @@ async def begin_rollback(
             )
         if await queries.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open", remedy="Finish it, or --abort it")
-        number = await queries.value("insert_rollback_build", consumer, generation, epoch, owner)
+        number = await queries.value("insert_rollback_build", view, generation, epoch, owner)
         await queries.run("set_active_build", consumer, number)
         build = await queries.open_build(consumer)
         assert build is not None, "it was opened above"

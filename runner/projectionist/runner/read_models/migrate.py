@@ -140,10 +140,10 @@ class ReadModels:
             await self._apply(d, change)
 
     async def _apply(self, d: Definition, change: Change) -> None:
-        number = await self._register(d, change)
+        number, view = await self._register(d, change)
         await own(self._connection, self._schema, number, d)
         tables = msgspec.json.encode(keeping(d)).decode()
-        await self._connection.execute(self._sql["upsert_live_generation"], number, tables, d.shape, d.code)
+        await self._connection.execute(self._sql["upsert_live_generation"], view, tables, d.shape, d.code)
         # No batch goes on while this waits for a reader of the table.
         await self._connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
         around = [] if change.what == "create" else await self._around(d, number)
@@ -155,10 +155,10 @@ class ReadModels:
             await rehearse(self._connection, d, self._schema)
         await restore(Queries(self._connection, self._schema), around)
 
-    async def _register(self, d: Definition, change: Change) -> int:
-        """Put the consumer on record as its class says; return its number."""
+    async def _register(self, d: Definition, change: Change) -> tuple[int, int]:
+        """Put the consumer on record as its class says; return its number, and that of its view."""
         if change.what == "create":
-            number: int = await self._connection.fetchval(
+            row = await self._connection.fetchrow(
                 self._sql["insert_consumer"],
                 d.name,
                 d.kind,
@@ -171,11 +171,12 @@ class ReadModels:
                 " ".join(d.subjects.texts),
                 durable_name(d.name),
             )
-            return number
+            assert row is not None, "it was inserted"
+            return row["number"], row["view"]
         row = await self._connection.fetchrow(self._sql["select_consumer"], change.renamed_from or d.name)
         assert row is not None, "a planned change is about a registered consumer"
-        await self._connection.execute(self._sql["set_consumer_shape"], row["number"], d.name, d.shape)
-        return int(row["number"])
+        await self._connection.execute(self._sql["set_view_shape"], row["view"], d.name, d.shape)
+        return row["number"], row["view"]
 
     async def _around(self, d: Definition, number: int) -> list[Row]:
         """Return what the views lose when they are replaced; raises DependentViews where one is not as it was made."""

@@ -1,4 +1,7 @@
-"""The views under which readers see a read model: what stands behind them now, and how to point them elsewhere."""
+"""The public views under which readers see a read model: what stands behind them now, and how to point them elsewhere.
+
+Where a number is asked for, it is that of the view whose generation it is.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class DatabaseColumn(msgspec.Struct, frozen=True):
     """`"C"` in a key, "-" for types without one. A view cannot be replaced by one with another."""
 
 
-class View(msgspec.Struct, frozen=True):
+class PublicView(msgspec.Struct, frozen=True):
     """A public name and the generation's table behind it."""
 
     schema: str
@@ -48,35 +51,37 @@ class View(msgspec.Struct, frozen=True):
         return f"{quoted(schema)}.{quoted(self.table)}"
 
 
-def views(tables: dict[str, KeptTable], generation: int) -> list[View]:
+def views(tables: dict[str, KeptTable], generation: int) -> list[PublicView]:
     """Return the views over a generation, from what its row remembers."""
     owned = [Table(public) for public in tables]
-    return [View(one.schema, one.name, one.physical(generation), marked(one, generation)) for one in owned]
+    return [
+        PublicView(one.schema, one.name, one.physical(generation), marked(one, generation)) for one in owned
+    ]
 
 
-async def kept(queries: Queries, consumer: int, generation: int) -> dict[str, KeptTable]:
-    """Return what a generation's row remembers of its tables."""
-    row = await queries.row("select_generation", consumer, generation)
+async def kept(queries: Queries, number: int, generation: int) -> dict[str, KeptTable]:
+    """Return what the row of a view's generation remembers of its tables."""
+    row = await queries.row("select_generation", number, generation)
     assert row is not None, "generations stay on record"
     return msgspec.json.decode(row["tables"], type=dict[str, KeptTable])
 
 
-async def shown(queries: Queries, consumer: int, generation: int) -> dict[str, View]:
+async def shown(queries: Queries, number: int, generation: int) -> dict[str, PublicView]:
     """Return the views over a generation, by the quoted names readers use."""
-    found = views(await kept(queries, consumer, generation), generation)
+    found = views(await kept(queries, number, generation), generation)
     return {view.public: view for view in found}
 
 
-async def table_names(queries: Queries, consumer: int, generation: int) -> list[str]:
+async def table_names(queries: Queries, number: int, generation: int) -> list[str]:
     """Return the quoted names of a generation's tables."""
-    found = views(await kept(queries, consumer, generation), generation)
+    found = views(await kept(queries, number, generation), generation)
     return [view.physical(queries.schema) for view in found]
 
 
-async def drop_tables(queries: Queries, consumer: int, generation: int) -> None:
+async def drop_tables(queries: Queries, number: int, generation: int) -> None:
     """Drop a generation's tables; raises RebuildError where one of them is not ours, or something stands on it."""
     there: list[str] = []
-    for view in views(await kept(queries, consumer, generation), generation):
+    for view in views(await kept(queries, number, generation), generation):
         name = f"{quoted(queries.schema)}.{quoted(view.table)}"
         found = await queries.row("select_table_comment", name)
         if found is None:
@@ -106,12 +111,12 @@ async def columns(queries: Queries, schema: str, name: str) -> list[DatabaseColu
     ]
 
 
-async def dependents(queries: Queries, view: View) -> list[str]:
+async def dependents(queries: Queries, view: PublicView) -> list[str]:
     """Return what of the user's stands on this view."""
     return [row["name"] for row in await queries.rows("select_view_dependents", view.public)]
 
 
-async def must_drop(queries: Queries, view: View) -> list[str]:
+async def must_drop(queries: Queries, view: PublicView) -> list[str]:
     """Return why this view cannot be pointed at its generation in place: columns that are gone or have another type."""
     fresh = {c.name: c for c in await columns(queries, queries.schema, view.table)}
     return [
@@ -122,7 +127,7 @@ async def must_drop(queries: Queries, view: View) -> list[str]:
     ]
 
 
-async def repoint_view(queries: Queries, view: View, live: View | None) -> None:
+async def repoint_view(queries: Queries, view: PublicView, live: PublicView | None) -> None:
     """Point the view at its generation; readers see the one or the other, and nothing in between.
 
     `live` is the view over the generation it shows now. In place where it can be; otherwise it is made anew, which is
@@ -139,10 +144,10 @@ async def repoint_view(queries: Queries, view: View, live: View | None) -> None:
     await exchange(queries, view.public, before, view.physical(queries.schema), order, anew=anew)
 
 
-async def carry_indexes(queries: Queries, consumer: int, live: int, fresh: int) -> AsyncIterator[str]:
+async def carry_indexes(queries: Queries, number: int, live: int, fresh: int) -> AsyncIterator[str]:
     """Make indexes that users have made on the live tables on those of another generation; tells what cannot be."""
-    of = await kept(queries, consumer, live)
-    after = await shown(queries, consumer, fresh)
+    of = await kept(queries, number, live)
+    after = await shown(queries, number, fresh)
     for view in views(of, live):
         if view.public not in after:
             continue
@@ -152,10 +157,10 @@ async def carry_indexes(queries: Queries, consumer: int, live: int, fresh: int) 
             yield told
 
 
-async def check(queries: Queries, consumer: int, live: int, fresh: int) -> None:
+async def check(queries: Queries, number: int, live: int, fresh: int) -> None:
     """Raise what pointing the views at another generation would raise, before anything is built for it."""
-    before = await shown(queries, consumer, live)
-    for view in (await shown(queries, consumer, fresh)).values():
+    before = await shown(queries, number, live)
+    for view in (await shown(queries, number, fresh)).values():
         old = before.pop(view.public, None)
         anew = bool(await must_drop(queries, view))
         if anew:
@@ -166,13 +171,13 @@ async def check(queries: Queries, consumer: int, live: int, fresh: int) -> None:
         await _refuse_unfed(queries, view)
 
 
-async def withdraw(queries: Queries, view: View) -> None:
+async def withdraw(queries: Queries, view: PublicView) -> None:
     """Take away a view that is fed no more: its rows would go on as they are, and then with their table."""
     await _refuse_unfed(queries, view)
     await queries.connection.execute(f"drop view if exists {view.public}")
 
 
-async def _refuse_unfed(queries: Queries, view: View) -> None:
+async def _refuse_unfed(queries: Queries, view: PublicView) -> None:
     await check_own(queries, view.public, view.physical(queries.schema))
     on_it = await dependents(queries, view)
     if on_it:
@@ -182,7 +187,7 @@ async def _refuse_unfed(queries: Queries, view: View) -> None:
         )
 
 
-async def refuse_dependents(queries: Queries, view: View) -> None:
+async def refuse_dependents(queries: Queries, view: PublicView) -> None:
     """Raise RebuildError if something stands on a view that has to be made anew."""
     on_it = await dependents(queries, view)
     if on_it:

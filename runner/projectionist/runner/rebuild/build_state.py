@@ -21,6 +21,7 @@ from projectionist.runner.read_models.table_statements import keeping
 from projectionist.runner.read_models.views import drop_tables, table_names
 
 if TYPE_CHECKING:
+    from projectionist.core.postgres.connections import Row
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.rebuild.shadow import Shadow
 
@@ -38,14 +39,15 @@ def fits(build: Build, definition: Definition) -> bool:
 
 
 async def begin(
-    queries: Queries, definition: Definition, consumer: int, *, epoch: int, owner: str, partial: bool
+    queries: Queries, definition: Definition, registered: Row, *, epoch: int, owner: str, partial: bool
 ) -> Build:
     """Open a build: from its commit on, live batches and verbs leave marks for it."""
+    consumer = registered["number"]
     async with queries.alone(consumer, "open"):
         if await queries.open_build(consumer) is not None:
             raise RebuildError(f"a build of {definition.name} is open already", remedy="Start again")
         given = (definition.revision, definition.shape, definition.code, partial)
-        row = await queries.row("insert_build", consumer, epoch, owner, *given)
+        row = await queries.row("insert_build", registered["view"], epoch, owner, *given)
         assert row is not None, "consumers are never deleted"
         await own(queries.connection, queries.schema, consumer, definition)
         tables = msgspec.json.encode(keeping(definition)).decode()
@@ -146,14 +148,14 @@ async def abort(queries: Queries, build: Build) -> None:
 
 
 async def _remove(queries: Queries, build: Build) -> None:
-    tables = await table_names(queries, build.consumer, build.generation)
+    tables = await table_names(queries, build.view, build.generation)
     if build.kind == "rollback" and await queries.value("do_tables_exist", tables):
-        await queries.run("restore_kept_generation", build.consumer, build.generation)
+        await queries.run("restore_kept_generation", build.view, build.generation)
     else:
         if build.kind == "rollback" or build.phase != "open":  # until then none of them is this build's
-            await drop_tables(queries, build.consumer, build.generation)
-        await queries.run("set_generation_state", build.consumer, build.generation, "dropped")
-        await queries.run("release_unused_names", build.consumer)
+            await drop_tables(queries, build.view, build.generation)
+        await queries.run("set_generation_state", build.view, build.generation, "dropped")
+        await queries.run("release_unused_names", build.view)
         await drop_positions(queries, build.positions)
     await queries.run("finish_build", build.number, "aborted")
     await queries.run("delete_dirty_marks", build.consumer)

@@ -77,7 +77,7 @@ class BulkPhase:
     async def _note_own_type(self) -> None:
         own = self._own
         if own.known is not None and own.known != await self._queries.value(
-            "set_row_key_aggregate_type", self._build.consumer, own.known, own.since
+            "set_row_key_aggregate_type", self._build.view, own.known, own.since
         ):
             raise RebuildError(
                 "live has applied events of other aggregates than this build took the rows' ids to be of",

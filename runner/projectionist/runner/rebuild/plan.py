@@ -81,16 +81,16 @@ async def plan(
     queries: Queries, definition: Definition, settings: Settings, client: Client, row: Row
 ) -> Plan:
     """Look, and change nothing."""
-    consumer, generation = row["number"], row["generation"]
+    consumer, view, generation = row["number"], row["view"], row["generation"]
     stream = await api.stream(client, definition.stream)
     losing = await losing_aggregates(queries, client, row, stream, definition.handlers)
-    names = await table_names(queries, consumer, generation)
+    names = await table_names(queries, view, generation)
     facts = await queries.row("select_plan_facts", consumer, names)
     assert facts is not None, "it counts"
     rate = await _rate(definition, settings, client, stream)
-    changes, dependent_names = await _changes(queries, definition, consumer, generation)
+    changes, dependent_names = await _changes(queries, definition, view, generation)
     found = await queries.open_build(consumer)
-    older = [one for one in await generations(queries, consumer) if one.state == "kept"]
+    older = [one for one in await generations(queries, view) if one.state == "kept"]
     spilled = stream.state.bytes if facts["aggregates"] > ROWS_AT_ONCE else 0
     return Plan(
         consumer=definition.name,
@@ -183,10 +183,10 @@ def _refusal(losing: list[str], dependent_names: list[str]) -> str:
 
 
 async def _changes(
-    queries: Queries, definition: Definition, consumer: int, generation: int
+    queries: Queries, definition: Definition, number: int, generation: int
 ) -> tuple[list[str], list[str]]:
     """Return what becomes of columns, and what stands on a view that has to be made anew."""
-    before, after = await kept(queries, consumer, generation), keeping(definition)
+    before, after = await kept(queries, number, generation), keeping(definition)
     changes = [f"{name} is no longer fed" for name in before if name not in after]
     changes += [f"{name} is new" for name in after if name not in before]
     dependent_names: list[str] = []

@@ -41,6 +41,7 @@ from projectionist.runner.rebuild.times import USUAL, RebuildTimes
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
+    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.history.progress import Progress
@@ -139,7 +140,7 @@ class Rebuild:
             row = await registered(queries, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
                 raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
-            build, resumed = await self._opened(queries, row["number"], lease.epoch, who)
+            build, resumed = await self._opened(queries, row, lease.epoch, who)
             return await self._build(queries, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
 
@@ -149,19 +150,19 @@ class Rebuild:
         await queries.run("upsert_build_progress", consumer, epoch, at.phase, at.done, at.total, at.per_s)
         announce("rebuild.progress_written")
 
-    async def _opened(self, queries: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
+    async def _opened(self, queries: Queries, row: Row, epoch: int, who: str) -> tuple[Build, bool]:
         """Open a build, again where that would have kept batches waiting for too long."""
         for number in range(1, MOST_OPENINGS):
             try:
-                return await self._open(queries, consumer, epoch, who)
+                return await self._open(queries, row, epoch, who)
             except BarrierTimeout:
                 announce("rebuild.lock_wait")
                 await anyio.sleep(interval(self._times.tries, number))
-        return await self._open(queries, consumer, epoch, who)
+        return await self._open(queries, row, epoch, who)
 
-    async def _open(self, queries: Queries, consumer: int, epoch: int, who: str) -> tuple[Build, bool]:
+    async def _open(self, queries: Queries, row: Row, epoch: int, who: str) -> tuple[Build, bool]:
         """Return the build that was left, if it can go on; a new one otherwise."""
-        build, back_to = await queries.open_build(consumer), self._options.back_to
+        build, back_to = await queries.open_build(row["number"]), self._options.back_to
         if build is not None:
             left_by = build.owner
             build = await build_state.resume(
@@ -173,11 +174,11 @@ class Rebuild:
             self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
             await build_state.abort(queries, build)
         if back_to is not None:
-            given = (queries, self._definition, consumer, back_to)
+            given = (queries, self._definition, row, back_to)
             return await begin_rollback(*given, epoch=epoch, owner=who), False
         partial = self._options.partial
         begun = await build_state.begin(
-            queries, self._definition, consumer, epoch=epoch, owner=who, partial=partial
+            queries, self._definition, row, epoch=epoch, owner=who, partial=partial
         )
         return begun, False
 
@@ -197,7 +198,7 @@ class Rebuild:
         elif build.phase == "open":
             build = await self._prepare(queries, build, shadow)
         control = await queries.control(build.consumer)
-        await check(queries, build.consumer, control["generation"], build.generation)
+        await check(queries, build.view, control["generation"], build.generation)
         if build.phase == "bulk":
             build = await self._bulk(queries, build, shadow, consumer)
         catch_up = CatchUp(
@@ -234,7 +235,7 @@ class Rebuild:
         row = await queries.row("select_consumer", self._definition.name)
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
-        live = await table_names(queries, build.consumer, row["generation"])
+        live = await table_names(queries, row["view"], row["generation"])
         rows = await queries.value("estimate_rows", build.consumer, live)
         return await build_state.prepare(queries, build, shadow, floor, rows)
 
@@ -294,12 +295,12 @@ class Rebuild:
     async def _carry_indexes(self, queries: Queries, build: Build) -> None:
         """Make the indexes that users have made on the live tables, before batches wait."""
         control = await queries.control(build.consumer)
-        async for text in carry_indexes(queries, build.consumer, control["generation"], build.generation):
+        async for text in carry_indexes(queries, build.view, control["generation"], build.generation):
             self._progress.say(text)
 
     async def _comparison(self, queries: Queries, build: Build) -> Comparison:
         control = await queries.control(build.consumer)
-        live_code = await queries.value("select_generation", build.consumer, control["generation"])
+        live_code = await queries.value("select_generation", build.view, control["generation"])
         accept = self._options.accept_differences or build.kind == "rollback"
         return Comparison(queries, build, self._definition, control, live_code, accept=accept)
 

@@ -69,27 +69,26 @@ async def swap(
 
 
 async def _exchange(queries: Queries, build: Build, keep_s: float) -> None:
-    consumer = build.consumer
-    control = await queries.control(consumer)
+    control = await queries.control(build.consumer)
     if control["code"] not in (build.base, build.code):
         raise RebuildError(
             "live runs other code by now than when this build was opened",
             remedy="Rebuild with that code, and --restart",
         )
-    live = await shown(queries, consumer, control["generation"])
+    live = await shown(queries, build.view, control["generation"])
     before = set(live)
-    for view in views(await kept(queries, consumer, build.generation), build.generation):
+    for view in views(await kept(queries, build.view, build.generation), build.generation):
         await repoint_view(queries, view, live.pop(view.public, None))
-    if any(view not in before for view in await shown(queries, consumer, build.generation)):
+    if any(view not in before for view in await shown(queries, build.view, build.generation)):
         await grant_recorded(queries.connection, queries.schema)  # there was none to have rights from
     for view in live.values():
         await withdraw(queries, view)
     caught_up = None if control["sequence"] == UNORDERED else build.positions
-    await queries.run("mark_generation_kept", consumer, control["generation"], caught_up, keep_s)
+    await queries.run("mark_generation_kept", build.view, control["generation"], caught_up, keep_s)
     given = (build.generation, build.revision, build.shape, build.code)
-    await queries.run("set_live_generation", consumer, *given)
-    await queries.run("insert_code_fingerprint", consumer, build.code)
-    await queries.run("set_generation_state", consumer, build.generation, "live")
+    await queries.run("set_live_generation", build.view, *given)
+    await queries.run("insert_code_fingerprint", build.view, build.code)
+    await queries.run("set_generation_state", build.view, build.generation, "live")
     await queries.run("finish_build", build.number, "done")
     await queries.run("delete_catch_up_plan", build.number)  # its marks went when they were seen to
     if caught_up is None:

@@ -198,7 +198,7 @@ class Replayer:
         policy = self._settings.policy(definition.name)
         given = (row["number"], uuid4(), socket.gethostname(), os.getpid(), definition.code)
         runner = await self._queries.value("insert_runner", *given, written(policy.headers))
-        slots = [found["name"] for found in await self._queries.rows("select_intent_slots", row["number"])]
+        slots = [found["name"] for found in await self._queries.rows("select_intent_slots", row["view"])]
         names = frozen(definition.name, slots, definition.slots)
         row_now = await self._queries.row("select_control_row", row["number"])
         assert row_now is not None, "it is registered"

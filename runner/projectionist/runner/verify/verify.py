@@ -303,4 +303,4 @@ async def live_consumer(
     assert control is not None, "it is registered"
     policy = settings.policy(definition.name)
     made = Consumer(definition, policy, row["number"], row["key_name"], 0, control=ControlRow.of(control))
-    return made, await queries.value("select_generation", row["number"], row["generation"])
+    return made, await queries.value("select_generation", row["view"], row["generation"])

@@ -1,6 +1,7 @@
 -- What holds for this batch. A statement of its own, after the barrier: what it reads is newer than any wait.
-select c.epoch, incarnation, generation, code, revision, paused, effects_incarnation, effects_mark, own_type, own_since,
-    build, slot, repeats, b.state as breaker, b.runner as prober, b.reason as trouble
+select c.epoch, c.incarnation, c.paused, c.build, c.slot, c.repeats, v.number as view, v.generation, v.code, v.revision,
+    v.effects_incarnation, v.effects_mark, v.own_type, v.own_since, b.state as breaker, b.runner as prober, b.reason as trouble
 from {schema}.consumers c
+join {schema}.views v on v.consumer = c.number
 left join {schema}.consumer_breakers b on b.consumer = c.number and b.state <> 'closed'
 where c.number = $1

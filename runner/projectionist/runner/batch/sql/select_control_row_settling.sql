@@ -5,8 +5,8 @@ with settling as (
     insert into {schema}.settled_batches (consumer, incarnation, lowest, highest, seqs)
     select number, incarnation, $2, $3, $4 from {schema}.consumers where number = $1
 )
-select c.epoch, incarnation, generation, code, revision, paused, effects_incarnation, effects_mark, own_type, own_since,
-    build, slot, repeats, b.state as breaker, b.runner as prober, b.reason as trouble,
+select c.epoch, c.incarnation, c.paused, c.build, c.slot, c.repeats, v.number as view, v.generation, v.code, v.revision,
+    v.effects_incarnation, v.effects_mark, v.own_type, v.own_since, b.state as breaker, b.runner as prober, b.reason as trouble,
     array(
         select q.seq from {schema}.quarantine q
         where q.consumer = $1 and q.incarnation = c.incarnation and $4::bigint[] is null and q.seq between $2 and $3
@@ -17,5 +17,6 @@ select c.epoch, incarnation, generation, code, revision, paused, effects_incarna
             and (q.state = 'discarded' or q.state = 'quarantined' and (q.reason = 'refused' or q.edit is not null))
     ) as aside
 from {schema}.consumers c
+join {schema}.views v on v.consumer = c.number
 left join {schema}.consumer_breakers b on b.consumer = c.number and b.state <> 'closed'
 where c.number = $1

@@ -1,5 +1,6 @@
--- The registration of a consumer, and the build that is open.
-select number, name, key_name, durable, kind, revision, shape, code, epoch, generation, stream, sequence, baseline, subjects,
-    incarnation, effects_incarnation, effects_mark, paused,
-    (select b.number from {schema}.builds b where b.consumer = consumers.number and b.ended is null) as build
-from {schema}.consumers where name = $1
+-- The registration of a consumer with its view, and the build that is open.
+select c.number, c.name, v.number as view, v.key_name, c.durable, v.kind, v.revision, v.shape, v.code, c.epoch, v.generation,
+    c.stream, c.sequence, c.baseline, c.subjects, c.incarnation, v.effects_incarnation, v.effects_mark, c.paused,
+    (select b.number from {schema}.builds b where b.consumer = c.number and b.ended is null) as build
+from {schema}.consumers c join {schema}.views v on v.consumer = c.number
+where c.name = $1

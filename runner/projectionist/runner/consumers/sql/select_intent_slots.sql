@@ -1,2 +1,2 @@
--- The slots under which a consumer has registered intents.
-select name from {schema}.names where consumer = $1 and kind = 'slot'
+-- The slots under which a view has registered intents.
+select name from {schema}.names where view = $1 and kind = 'slot'

@@ -1,5 +1,5 @@
 -- One row a consumer: where it stands, from maintained counters and the few rows that wait. $1: rows counted at most.
-select c.name, c.kind, c.stream, c.paused, c.generation, c.revision, c.effects_mark,
+select c.name, v.kind, c.stream, c.paused, v.generation, v.revision, v.effects_mark,
     coalesce((select jsonb_object_agg(outcome, n) from (
         select outcome, sum(n)::bigint as n from {schema}.counters where consumer = c.number group by outcome
     ) counted), '{}') as outcomes,
@@ -35,5 +35,5 @@ select c.name, c.kind, c.stream, c.paused, c.generation, c.revision, c.effects_m
     (select jsonb_build_object(
             'state', state, 'reason', reason, 'until_s', extract(epoch from until - clock_timestamp())::float8
         ) from {schema}.consumer_breakers where consumer = c.number and state <> 'closed') as breaker
-from {schema}.consumers c
+from {schema}.consumers c join {schema}.views v on v.consumer = c.number
 order by c.name

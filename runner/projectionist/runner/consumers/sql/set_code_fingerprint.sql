@@ -1,8 +1,10 @@
--- From here on batches of other code stop as superseded. Under the exclusive barrier.
+-- From here on batches of other code than this view's stop as superseded. Under the exclusive barrier.
 with remembered as (
-    insert into {schema}.code_fingerprints (consumer, code)
-    select number, code from {schema}.consumers where number = $1
+    insert into {schema}.code_fingerprints (view, code)
+    select number, code from {schema}.views where number = $1
     union select $1, $2
-    on conflict (consumer, code) do update set adopted = clock_timestamp()
+    on conflict (view, code) do update set adopted = clock_timestamp()
+), adopted as (
+    update {schema}.views set code = $2 where number = $1 returning consumer
 )
-update {schema}.consumers set code = $2, epoch = epoch + 1 where number = $1
+update {schema}.consumers set epoch = epoch + 1 where number = (select consumer from adopted)

@@ -1,3 +1,4 @@
--- The effects mark: set once, at the first run.
-update {schema}.consumers set effects_incarnation = incarnation, effects_mark = $2
-where number = $1 and effects_mark is null
+-- The effects mark of a consumer's views: set once, at the first run.
+update {schema}.views v set effects_incarnation = c.incarnation, effects_mark = $2
+from {schema}.consumers c
+where c.number = $1 and v.consumer = c.number and v.effects_mark is null

@@ -1,3 +1,3 @@
 -- The generation that a build fills.
-insert into {schema}.generations (consumer, generation, state, tables, shape, code, revision)
-select consumer, generation, 'building', $2::text::jsonb, shape, code, revision from {schema}.builds where number = $1
+insert into {schema}.generations (view, generation, state, tables, shape, code, revision)
+select view, generation, 'building', $2::text::jsonb, shape, code, revision from {schema}.build_views where build = $1

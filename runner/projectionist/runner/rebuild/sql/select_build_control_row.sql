@@ -1,4 +1,5 @@
 -- The control row, as it stands under the exclusive barrier.
-select number, generation, revision, shape, code, sequence, key_name, epoch, incarnation, paused, build, slot,
-    effects_incarnation, effects_mark, own_type, own_since, repeats
-from {schema}.consumers where number = $1
+select c.number, c.sequence, c.epoch, c.incarnation, c.paused, c.build, c.slot, c.repeats, v.number as view, v.key_name,
+    v.generation, v.revision, v.shape, v.code, v.effects_incarnation, v.effects_mark, v.own_type, v.own_since
+from {schema}.consumers c join {schema}.views v on v.consumer = c.number
+where c.number = $1
