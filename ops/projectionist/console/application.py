@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import asyncpg
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.responses import FileResponse
 from starlette.routing import Route
 
@@ -16,7 +15,19 @@ from projectionist.console.desk import Desk, session_of
 from projectionist.console.door.access import Access, Role
 from projectionist.console.door.request_guard import LOOPBACK, RequestGuard
 from projectionist.console.pages import HERE
-from projectionist.console.screens import acting, audit, consumers, doctor, incidents, overview, streams
+from projectionist.console.screens import (
+    acting,
+    audit,
+    consumers,
+    doctor,
+    incidents,
+    journeys,
+    outbox,
+    overview,
+    quarantine,
+    streams,
+    waiting,
+)
 from projectionist.console.screens.acting import NotAllowed
 from projectionist.console.screens.login import LoginPages
 from projectionist.console.snapshot import AWAY, Onlooker
@@ -24,6 +35,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import NotThere
 from projectionist.core.postgres.rights import Duty, refusal
 from projectionist.core.settings.settings import settings as found_settings
+from projectionist.outbox.admin.intent_actions import IntentNotFound
 from projectionist.runner.consumers.registry import NotRegistered
 
 if TYPE_CHECKING:
@@ -52,6 +64,22 @@ class Address(NamedTuple):
 ADDRESSES = (
     Address("GET", "/", overview.show),
     Address("GET", "/consumer", consumers.show),
+    Address("GET", "/waiting", waiting.show),
+    Address("GET", "/waiting/group", waiting.group),
+    Address("GET", "/waiting/event", waiting.event),
+    Address("POST", "/waiting/event", waiting.event, Role.OPERATE),
+    Address("GET", "/quarantine", quarantine.show),
+    Address("GET", "/quarantine/group", quarantine.group),
+    Address("GET", "/quarantine/entry", quarantine.entry),
+    Address("POST", "/quarantine/entry", quarantine.entry, Role.OPERATE),
+    Address("GET", "/outbox", outbox.show),
+    Address("GET", "/outbox/group", outbox.group),
+    Address("GET", "/outbox/intent", outbox.intent),
+    Address("POST", "/outbox/intent", outbox.intent, Role.OPERATE),
+    Address("GET", "/journey", journeys.show),
+    Address("POST", "/journey", journeys.show, Role.OPERATE),
+    Address("GET", "/aggregate", journeys.aggregate),
+    Address("GET", "/search", journeys.search),
     Address("GET", "/incidents", incidents.show),
     Address("GET", "/audit", audit.show),
     Address("GET", "/audit.csv", audit.export),
@@ -88,8 +116,7 @@ def app(
     )
     routes = [Route(one.path, _answering(desk, one), methods=[one.method]) for one in addresses]
     routes.append(Route("/static/console.css", _stylesheet))
-    guard = Middleware(RequestGuard, access=known, login=login.needed, hosts=hosts)
-    return Starlette(routes=routes, middleware=[guard])
+    return RequestGuard(Starlette(routes=routes), access=known, login=login.needed, hosts=hosts)
 
 
 def _answering(desk: Desk, address: Address) -> Callable[[Request], Awaitable[Response]]:
@@ -105,7 +132,7 @@ def _answering(desk: Desk, address: Address) -> Callable[[Request], Awaitable[Re
             return await address.handler(desk, request)
         except NotAllowed as refused:
             return await _told(desk, request, 403, "You may not do this", refused)
-        except (NotThere, NotRegistered) as refused:
+        except (NotThere, NotRegistered, IntentNotFound) as refused:
             return await _told(desk, request, 404, "There is nothing here", refused)
         except asyncpg.InsufficientPrivilegeError as error:
             return await _told(desk, request, 403, "The console may not do this", await _refusal(desk, error))

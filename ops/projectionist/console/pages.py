@@ -85,4 +85,5 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"duration": duration, "count": count, "size": size, "moment": moment}
+    made.tests["has_time"] = lambda value: isinstance(value, datetime)
     return made

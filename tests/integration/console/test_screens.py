@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
@@ -22,7 +23,20 @@ pytestmark = pytest.mark.asyncio
 HOSTILE = '"><script>alert(1)</script><img/src=x/onerror=alert(2)>{{7*7}}'
 CANARY = "canary-4711"
 """What a payload and an error hold, which nobody has asked to see."""
-READ = ("/", "/consumer?name=Orders", "/incidents", "/audit", "/audit.csv", "/doctor", "/streams")
+NAMED = quote(HOSTILE)
+INTENT = """
+    insert into projectionist.intents
+        (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)
+    values ('one', 1, 'shop', 'e1', 's', 'Receipt', 'email', 'https://mail.example/CANARY', 'pass', 'CANARY', '');
+    insert into projectionist.outbox (seq, provider, destination, lane, place, state, error)
+    select seq, provider, destination, key, seq, 'dead', '550 CANARY' from projectionist.intents where key = 'one'"""
+READ = (
+    *("/", "/consumer?name=Orders", "/incidents", "/audit", "/audit.csv", "/doctor", "/streams"),
+    *("/waiting", "/waiting/group?cause=failed", f"/waiting/event?id={NAMED}"),
+    *("/quarantine", "/quarantine/group?cause=version", "/quarantine/entry?seq=5&consumer=Orders"),
+    *("/outbox", "/outbox/group?state=dead", "/outbox/intent?key=one"),
+    *(f"/journey?id={NAMED}", f"/aggregate?name={quote('order/o1')}", "/search?q=nothing"),
+)
 
 
 @pytest_asyncio.fixture
@@ -35,6 +49,9 @@ async def s(live: ConsumerHarness) -> Any:
     await live.publish(OrderNoted(CANARY), "o1", 2, id=HOSTILE)
     await live.publish(OrderPaid(), "o1", 3, id="paid-1")
     await live.publish(OrderPlaced("bob", 9), '"><script>x', 1, id="placed-2")
+    await live.publish(
+        OrderNoted(CANARY), "o3", 1, headers={"ce-aggregateversion": HOSTILE, "x-note": CANARY}
+    )
     async with live.running(made.Orders, made.Spend):
         await live.settled(made.Orders)
     await live.pool.execute(
@@ -43,6 +60,8 @@ async def s(live: ConsumerHarness) -> Any:
         HOSTILE,
         f"came late: {HOSTILE}",
     )
+    live.tampered = True
+    await live.pool.execute(INTENT.replace("CANARY", CANARY))
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from projectionist.console.acts import consumer_acts, incident_acts
+from projectionist.console.acts import consumer_acts, incident_acts, intent_acts, parked_acts, quarantine_acts
 from projectionist.console.desk import act_of, form_of, go_to, session_of
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import NotThere
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from projectionist.console.acts.verb import Given, Question, Verb
     from projectionist.console.desk import Desk
 
-VERBS: Mapping[str, Verb] = {**consumer_acts.VERBS, **incident_acts.VERBS}
+VERBS: Mapping[str, Verb] = {
+    **consumer_acts.VERBS,
+    **incident_acts.VERBS,
+    **parked_acts.VERBS,
+    **quarantine_acts.VERBS,
+    **intent_acts.VERBS,
+}
 
 
 def _verb(request: Request) -> Verb:

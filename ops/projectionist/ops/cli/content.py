@@ -12,11 +12,13 @@ from projectionist.core.digest import short_destination, stand_in
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
+    from projectionist.runner.admin.event_history import Journey, Passage, SideRecord
     from projectionist.runner.preview.check_result import StreamCheck
     from projectionist.runner.rebuild.table_pairs import Difference
     from projectionist.runner.verify.verify import RowDrift
 
 HIDDEN = "***"
+_OF_FAILURE = ("error", "problem", "stack")
 
 
 async def reveal(
@@ -69,6 +71,66 @@ def leave_texts_out(check: StreamCheck) -> None:
 def of_provider(incident: str | None) -> bool:
     """Return whether an incident of this kind tells in its detail what a provider has answered."""
     return incident is not None and incident.startswith("intent")
+
+
+def masked_journey(journey: Journey) -> Journey:
+    """Return a journey in which a digest stands for each text that may be content."""
+
+    def passage(one: Passage) -> Passage:
+        parked = None if one.parked is None else dict(one.parked)
+        if parked is not None and parked.pop("error") is not None:
+            parked["why"] = stand_in(parked["why"], parked["error_class"] or "")
+        beside = [
+            replace(each, why=stand_in(each.why)) if each.why and _quotes(each) else each
+            for each in one.beside
+        ]
+        intents = [
+            without_content(each) | {"attempts": list(map(without_content, each["attempts"]))}
+            for each in one.intents
+        ]
+        return replace(one, parked=parked, beside=beside, intents=intents)
+
+    return replace(journey, consumers=list(map(passage, journey.consumers)))
+
+
+def _quotes(one: SideRecord) -> bool:
+    """Return whether a record quotes what was found or answered; of a decision it is an operator's reason."""
+    return one.kind == "quarantine" or (one.kind == "incident" and of_provider(one.what))
+
+
+def quarantined_entry(row: dict[str, Any], *, revealed: bool) -> dict[str, Any]:
+    """Return one entry for the reader: its headers as text, of which the names alone are no content."""
+    data, headers = row.pop("data"), row.pop("headers")
+    row["reference"] = data is None and headers is None
+    row["consumer"] = row.pop("name")
+    row["hash"] = bytes(row["hash"]).hex()
+    row["headers"] = [
+        line for line in bytes(headers or b"").decode("utf-8", "backslashreplace").split("\r\n")[1:] if line
+    ]
+    if revealed:
+        row["data"] = bytes(data or b"").decode("utf-8", "backslashreplace")
+    else:
+        row["detail"] = stand_in(row["detail"])
+        row["headers"] = [line.partition(":")[0] for line in row["headers"]]
+    return row
+
+
+def parked_event(
+    row: dict[str, Any], failures: Mapping[tuple[str, str, str], str], *, revealed: bool
+) -> dict[str, Any]:
+    """Return one event for the reader: hashes as hex, no content unless it is asked for."""
+    data, key = row.pop("data"), (row["name"], row["source"], row["id"])
+    if not revealed:
+        row["why"] = why_parked(row, failures.get(key, ""))
+    del row["consumer"]
+    row["consumer"] = row.pop("name")
+    row["hash"], edited = bytes(row["hash"]).hex(), row["edited_hash"]
+    row["edited_hash"] = None if edited is None else bytes(edited).hex()
+    row["size"] = None if data is None else len(data)
+    if revealed:
+        row["data"] = None if data is None else bytes(data).decode("utf-8", "backslashreplace")
+        return row
+    return {name: value for name, value in row.items() if name not in _OF_FAILURE}
 
 
 def without_values(drift: RowDrift) -> RowDrift:

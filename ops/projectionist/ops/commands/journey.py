@@ -8,10 +8,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from projectionist.core.digest import stand_in
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli import app_arguments
-from projectionist.ops.cli.content import of_provider, reveal, without_content
+from projectionist.ops.cli.content import masked_journey, reveal
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, show_result
 
@@ -21,13 +20,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.admin.event_history import (
-        AggregateStatus,
-        Journey,
-        Journeys,
-        Passage,
-        SideRecord,
-    )
+    from projectionist.runner.admin.event_history import AggregateStatus, Journey, Journeys, Passage
     from projectionist.runner.admin.row_names import RowNames
     from projectionist.runner.jetstream.api import StoredMessage
 
@@ -106,7 +99,7 @@ async def _run(args: argparse.Namespace) -> int:
             if args.reveal:
                 await reveal(db.connection, db.schema, _things(events_found), args)
             else:
-                events_found = list(map(_without_content, events_found))
+                events_found = list(map(masked_journey, events_found))
             show_result(
                 args,
                 {"events": events_found, "notes": journeys.notes},
@@ -164,32 +157,6 @@ async def _correlated(
 
 def _things(journeys: Sequence[Journey]) -> Iterator[str]:
     return (f"{one.consumer}: {event.source}/{event.id}" for event in journeys for one in event.consumers)
-
-
-def _without_content(journey: Journey) -> Journey:
-    """Return a journey in which a digest stands for each text that may be content."""
-    from msgspec.structs import replace
-
-    def passage(one: Passage) -> Passage:
-        parked = None if one.parked is None else dict(one.parked)
-        if parked is not None and parked.pop("error") is not None:
-            parked["why"] = stand_in(parked["why"], parked["error_class"] or "")
-        beside = [
-            replace(each, why=stand_in(each.why)) if each.why and _quotes(each) else each
-            for each in one.beside
-        ]
-        intents = [
-            without_content(each) | {"attempts": list(map(without_content, each["attempts"]))}
-            for each in one.intents
-        ]
-        return replace(one, parked=parked, beside=beside, intents=intents)
-
-    return replace(journey, consumers=list(map(passage, journey.consumers)))
-
-
-def _quotes(one: SideRecord) -> bool:
-    """Return whether a record quotes what was found or answered; of a decision it is an operator's reason."""
-    return one.kind == "quarantine" or (one.kind == "incident" and of_provider(one.what))
 
 
 # -- for people ------------------------------------------------------------------------------------------------------

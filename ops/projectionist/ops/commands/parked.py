@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.ops.cli import app_arguments
-from projectionist.ops.cli.content import reveal, why_parked
+from projectionist.ops.cli.content import parked_event, reveal, why_parked
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import (
     Exit,
@@ -54,7 +54,6 @@ projectionist parked edit e-17 --consumer OrderSummary --data fixed.json --reaso
 ACTS = ("list", "show", "retry", "skip", "discard", "accept-gap", "edit")
 GROUP = ("count", "waiting", "consumer", "cause", "type", "oldest", "sample", "why")
 EVENT = ("name", "id", "type", "aggregate", "version", "cause", "attempts", "parked_at", "why")
-CONTENT = ("error", "problem", "stack")
 FILTERS = ("consumer", "cause", "type", "aggregate", "error", "older_than")
 
 
@@ -185,30 +184,12 @@ async def _show(db: Database, parked: ParkedQueries, args: argparse.Namespace) -
         await reveal(db.connection, db.schema, things, args)
     else:
         failures = await parked.failures([(row["name"], row["source"], row["id"]) for row in found])
-    shown = [_shown(row, failures, revealed=args.reveal) for row in found]
+    shown = [parked_event(row, failures, revealed=args.reveal) for row in found]
     if args.json:
         say_json({"events": shown})
     else:
         say("\n\n".join(map(_text, shown)))
     return Exit.ATTENTION if any(row["waits"] for row in found) else Exit.DONE
-
-
-def _shown(
-    row: dict[str, Any], failures: Mapping[tuple[str, str, str], str], *, revealed: bool
-) -> dict[str, Any]:
-    """Return one event for the reader: hashes as hex, no content unless it is asked for."""
-    data, key = row.pop("data"), (row["name"], row["source"], row["id"])
-    if not revealed:
-        row["why"] = why_parked(row, failures.get(key, ""))
-    del row["consumer"]
-    row["consumer"] = row.pop("name")
-    row["hash"], edited = bytes(row["hash"]).hex(), row["edited_hash"]
-    row["edited_hash"] = None if edited is None else bytes(edited).hex()
-    row["size"] = None if data is None else len(data)
-    if revealed:
-        row["data"] = None if data is None else bytes(data).decode("utf-8", "backslashreplace")
-        return row
-    return {name: value for name, value in row.items() if name not in CONTENT}
 
 
 def _text(row: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.ops.cli import app_arguments
-from projectionist.ops.cli.content import reveal
+from projectionist.ops.cli.content import quarantined_entry, reveal
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import (
     Exit,
@@ -144,31 +144,12 @@ async def _show(db: Database, aside: QuarantineQueries, args: argparse.Namespace
             f"{row['name']}: sequence {row['seq']} of incarnation {row['incarnation']}" for row in found
         )
         await reveal(db.connection, db.schema, things, args)
-    entries = [_shown(row, revealed=args.reveal) for row in found]
+    entries = [quarantined_entry(row, revealed=args.reveal) for row in found]
     if args.json:
         say_json({"entries": entries})
     else:
         say("\n\n".join(map(_text, entries)))
     return Exit.ATTENTION if any(row["state"] == "quarantined" for row in entries) else Exit.DONE
-
-
-def _shown(row: dict[str, Any], *, revealed: bool) -> dict[str, Any]:
-    """Return one entry for the reader: its headers as text, of which the names alone are no content."""
-    from projectionist.core.digest import stand_in
-
-    data, headers = row.pop("data"), row.pop("headers")
-    row["reference"] = data is None and headers is None
-    row["consumer"] = row.pop("name")
-    row["hash"] = bytes(row["hash"]).hex()
-    row["headers"] = [
-        line for line in bytes(headers or b"").decode("utf-8", "backslashreplace").split("\r\n")[1:] if line
-    ]
-    if revealed:
-        row["data"] = bytes(data or b"").decode("utf-8", "backslashreplace")
-    else:
-        row["detail"] = stand_in(row["detail"])
-        row["headers"] = [line.partition(":")[0] for line in row["headers"]]
-    return row
 
 
 def _text(row: dict[str, Any]) -> str:

@@ -1,0 +1,238 @@
+"""Acts on parked events: retry, skip, discard, edit, and accept a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from projectionist.console.acts.chosen import (
+    AT_ONCE,
+    PARKED,
+    RATE,
+    left_of,
+    need_choice,
+    options,
+    parked_filter,
+    query,
+)
+from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, needed
+from projectionist.console.door.access import Role
+from projectionist.console.pages import TO_SAY, command_line
+from projectionist.core.operator import NotThere
+from projectionist.runner.admin.bulk_actions import BulkHandling, BulkResult
+from projectionist.runner.admin.parked_queries import ParkedQueries, corrected
+
+if TYPE_CHECKING:
+    from projectionist.core.operator import Act
+    from projectionist.ops.cli.database import Database
+    from projectionist.runner.admin.parked_queries import ParkedEntry
+
+SAMPLE_WITHIN_S = 10.0
+
+
+def _queries(db: Database) -> ParkedQueries:
+    return ParkedQueries(db.connection, db.schema)
+
+
+def _handling(db: Database, act: Act) -> BulkHandling:
+    return BulkHandling(db.connection, db.schema, act, rate=RATE)
+
+
+async def _heads(db: Database, given: Given) -> list[ParkedEntry]:
+    """Return what is to be decided about; NotThere where nothing is."""
+    need_choice(given, PARKED)
+    found = await _queries(db).heads(parked_filter(given))
+    if not found:
+        raise NotThere("nothing that is like this waits any more", remedy="Look at what waits now: Waiting")
+    return found
+
+
+def _noun(found: Sequence[object]) -> str:
+    return f"{len(found):,} events" if len(found) != 1 else "1 event"
+
+
+def _told(verb: str, done: BulkResult, left: int) -> str:
+    parts = [f"{verb}: {len(done.changed):,} done."]
+    if done.unchanged:
+        event, why = next(iter(done.unchanged.items()))
+        parts.append(f"{len(done.unchanged):,} not, the first: {event}: {why}.")
+    if done.note:
+        parts.append(f"{done.note}.")
+    if done.left + left:
+        parts.append(f"{done.left + left:,} left.")
+    return " ".join(parts)
+
+
+def _back(given: Given) -> str:
+    if given.get("id"):
+        return f"/waiting/event{query(given, ('consumer', 'source', 'id'))}"
+    return f"/waiting/group{query(given, PARKED)}"
+
+
+async def _ask_retry(db: Database, given: Given) -> Question:
+    found = await _heads(db, given)
+    ways = [
+        Option(
+            name="how",
+            value="samples",
+            label="A few of each group first, then the rest",
+            says="The rest is left where none of the few gets through within ten seconds.",
+            kind="radio",
+            checked=True,
+        ),
+        Option(
+            name="how",
+            value="one",
+            label="One event, to see",
+            says=f"The oldest: {found[0].id} of {found[0].place}",
+            kind="radio",
+        ),
+    ]
+    return Question(
+        title=f"Retry {_noun(found)}",
+        fact=f"{_noun(found)} {'are' if len(found) > 1 else 'is'} tried once more, and what waits behind drains.",
+        says=f"No intent that exists is sent again.{left_of(len(found))}",
+        label=f"Retry {_noun(found)}",
+        command=command_line(
+            *("parked", "retry", given.get("id") or None, *options(given, PARKED)),
+            *(["--all"] if not given.get("id") else []),
+            *("--reason", TO_SAY),
+        ),
+        back=_back(given),
+        matches=len(found),
+        options=ways if len(found) > 1 else [],
+    )
+
+
+async def _retry(db: Database, given: Given, act: Act) -> Answer:
+    found = await _heads(db, given)
+    chosen = found[: 1 if given.get("how") == "one" else AT_ONCE]
+    handling, left = _handling(db, act), len(found) - len(chosen)
+    if len(chosen) == 1:
+        done = await handling.retry(chosen)
+    else:
+        done = await handling.retry_groups(chosen, within_s=SAMPLE_WITHIN_S)
+    return Answer(_told("Retry", done, left), "/waiting")
+
+
+async def _ask_skip(db: Database, given: Given) -> Question:
+    found = await _heads(db, given)
+    return Question(
+        title=f"Skip {_noun(found)}",
+        fact=f"{_noun(found)} shall never be applied, and what waits behind drains.",
+        says=f"A decision for ever: rebuild and verify repeat it.{left_of(len(found))}",
+        label=f"Skip {_noun(found)}",
+        command=command_line(
+            *("parked", "skip", given.get("id") or None, *options(given, PARKED)),
+            *(["--all"] if not given.get("id") else []),
+            *("--reason", TO_SAY),
+        ),
+        back=_back(given),
+        matches=len(found),
+    )
+
+
+async def _skip(db: Database, given: Given, act: Act) -> Answer:
+    found = await _heads(db, given)
+    done = await _handling(db, act).skip(found[:AT_ONCE])
+    return Answer(_told("Skip", done, max(0, len(found) - AT_ONCE)), "/waiting")
+
+
+async def _events(db: Database, given: Given) -> list[ParkedEntry]:
+    need_choice(given, PARKED)
+    found = await _queries(db).each(parked_filter(given), AT_ONCE)
+    if not found:
+        raise NotThere(
+            "nothing that is like this is parked any more", remedy="Look at what waits now: Waiting"
+        )
+    return found
+
+
+async def _ask_discard(db: Database, given: Given) -> Question:
+    found = await _events(db, given)
+    return Question(
+        title=f"Discard {_noun(found)}",
+        fact=f"{_noun(found)} {'are' if len(found) > 1 else 'is'} dropped, heads and those behind them alike.",
+        says="A decision for ever: rebuild and verify repeat it. The versions stay missing for their aggregates."
+        + (f" The first {AT_ONCE:,} now." if len(found) == AT_ONCE else ""),
+        label=f"Discard {_noun(found)}",
+        command=command_line(
+            *("parked", "discard", given.get("id") or None, *options(given, PARKED)),
+            *(["--all"] if not given.get("id") else []),
+            *("--reason", TO_SAY),
+        ),
+        back=_back(given),
+        matches=len(found),
+    )
+
+
+async def _discard(db: Database, given: Given, act: Act) -> Answer:
+    done = await _handling(db, act).discard(await _events(db, given))
+    return Answer(_told("Discard", done, 0), "/waiting")
+
+
+async def _gap(db: Database, given: Given) -> tuple[ParkedEntry, int, int]:
+    needed(given, "consumer"), needed(given, "aggregate")
+    found = [one for one in await _heads(db, given) if one.ordered and (one.cause != "failed" or one.finding)]
+    if len(found) != 1:
+        raise NotThere("this aggregate waits for no version", remedy="Look at what waits now: Waiting")
+    return found[0], *await _queries(db).lacks(found[0])
+
+
+async def _ask_gap(db: Database, given: Given) -> Question:
+    one, first, last = await _gap(db, given)
+    versions = f"versions {first} to {last}" if last > first else f"version {first}"
+    return Question(
+        title=f"Accept the gap of {one.place}",
+        fact=f"{one.name} steps over {versions} of {one.place}, and what waits behind drains.",
+        says="A decision for ever. A missing version that comes later is stepped over, and is an incident.",
+        label=f"Accept the gap of {last - first + 1:,}",
+        command=command_line(
+            *("parked", "accept-gap", "--consumer", one.name, "--aggregate", one.place),
+            *("--versions", f"{first}..{last}", "--reason", TO_SAY),
+        ),
+        back=f"/aggregate{query({'name': one.place}, ('name',))}",
+        matches=last - first + 1,
+    )
+
+
+async def _accept_gap(db: Database, given: Given, act: Act) -> Answer:
+    done = await _handling(db, act).accept_gap([await _gap(db, given)])
+    return Answer(_told("Accept gap", done, 0), "/waiting")
+
+
+async def _one(db: Database, given: Given) -> ParkedEntry:
+    for name in ("consumer", "source", "id"):
+        needed(given, name)
+    [one] = await _events(db, given)
+    return one
+
+
+async def _ask_edit(db: Database, given: Given) -> Question:
+    one = await _one(db, given)
+    return Question(
+        title=f"Edit {one.id}",
+        fact="This event is read with another payload from now on, in rebuilds too.",
+        says="Its identity, version and headers stay. It is tried again at once.",
+        label="Edit the event",
+        command=command_line(
+            *("parked", "edit", one.id, "--consumer", one.name, "--data", TO_SAY, "--reason", TO_SAY)
+        ),
+        back=_back(given),
+        fields=[Field("data", "Payload", says="The whole of it, as JSON.", long=True)],
+    )
+
+
+async def _edit(db: Database, given: Given, act: Act) -> Answer:
+    one, data = await _one(db, given), needed(given, "data").encode()
+    hashed = await corrected(db.connection, db.schema, one, data, db.settings.policy(one.name))
+    return Answer(_told("Edit", await _handling(db, act).edit(one, data, hashed), 0), "/waiting")
+
+
+VERBS = {
+    "parked-retry": Verb(Role.OPERATE, _ask_retry, _retry),
+    "parked-skip": Verb(Role.DESTROY, _ask_skip, _skip),
+    "parked-discard": Verb(Role.DESTROY, _ask_discard, _discard),
+    "parked-accept-gap": Verb(Role.DESTROY, _ask_gap, _accept_gap),
+    "parked-edit": Verb(Role.DESTROY, _ask_edit, _edit),
+}

@@ -1,0 +1,115 @@
+"""Acts on entries of quarantine: read again, discard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.console.acts.chosen import (
+    ASIDE,
+    AT_ONCE,
+    RATE,
+    left_of,
+    need_choice,
+    options,
+    quarantine_filter,
+    query,
+)
+from projectionist.console.acts.verb import Answer, Given, Question, Verb, needed, numbers
+from projectionist.console.door.access import Role
+from projectionist.console.pages import TO_SAY, command_line
+from projectionist.core.operator import NotThere
+from projectionist.runner.admin.quarantine_queries import QuarantineQueries
+
+if TYPE_CHECKING:
+    from projectionist.core.operator import Act
+    from projectionist.ops.cli.database import Database
+    from projectionist.runner.admin.bulk_actions import BulkResult
+    from projectionist.runner.admin.quarantine_actions import Place
+
+
+async def _places(db: Database, given: Given, *, idle: bool) -> list[tuple[int, Place]]:
+    """Return the entries that an address chooses: one by its sequence, or all that a filter does."""
+    aside = QuarantineQueries(db.connection, db.schema)
+    if given.get("seq"):
+        [seq], [incarnation] = numbers(given, "seq"), numbers(given, "incarnation")
+        rows = await aside.show(seq, needed(given, "consumer"), incarnation)
+        found = [(row["consumer"], (row["incarnation"], row["seq"])) for row in rows]
+    else:
+        need_choice(given, ASIDE)
+        found = [(one.consumer, one.place) for one in await aside.each(quarantine_filter(given), idle=idle)]
+    if not found:
+        raise NotThere(
+            "nothing that is like this is in quarantine any more", remedy="Look at what is there now"
+        )
+    return found
+
+
+def _noun(count: int) -> str:
+    return f"{count:,} entries" if count != 1 else "1 entry"
+
+
+def _command(verb: str, given: Given) -> str:
+    choice = options(given, ASIDE)
+    if given.get("seq"):
+        choice = ["--consumer", given["consumer"], "--incarnation", given["incarnation"]]
+        return command_line("quarantine", verb, given["seq"], *choice, "--reason", TO_SAY)
+    return command_line("quarantine", verb, *choice, "--all", "--reason", TO_SAY)
+
+
+def _back(given: Given) -> str:
+    if given.get("seq"):
+        return f"/quarantine/entry{query(given, ('consumer', 'incarnation', 'seq'))}"
+    return f"/quarantine/group{query(given, ASIDE)}"
+
+
+def _told(verb: str, done: BulkResult, left: int) -> str:
+    refused = "".join(f" {name}: {why}." for name, why in list(done.unchanged.items())[:1])
+    return f"{verb}: {len(done.changed):,} done.{refused}" + (f" {left:,} left." if left else "")
+
+
+async def _ask_retry(db: Database, given: Given) -> Question:
+    found = await _places(db, given, idle=True)
+    return Question(
+        title=f"Read {_noun(len(found))} again",
+        fact=f"{_noun(len(found))} of quarantine: read again by the code and settings of the runners.",
+        says=f"What is an event now is applied like any other; what is not stays.{left_of(len(found))}",
+        label=f"Read {_noun(len(found))} again",
+        command=_command("retry", given),
+        back=_back(given),
+        matches=len(found),
+    )
+
+
+async def _retry(db: Database, given: Given, act: Act) -> Answer:
+    found = await _places(db, given, idle=True)
+    done = await QuarantineQueries(db.connection, db.schema).act(
+        found[:AT_ONCE], lambda verbs, place: verbs.retry(place, act), rate=RATE
+    )
+    return Answer(_told("Read again", done, max(0, len(found) - AT_ONCE)), "/quarantine")
+
+
+async def _ask_discard(db: Database, given: Given) -> Question:
+    found = await _places(db, given, idle=False)
+    return Question(
+        title=f"Discard {_noun(len(found))}",
+        fact=f"{_noun(len(found))} of quarantine: no events, for ever.",
+        says=f"Rebuilds do not read them either. This cannot be taken back.{left_of(len(found))}",
+        label=f"Discard {_noun(len(found))}",
+        command=_command("discard", given),
+        back=_back(given),
+        matches=len(found),
+    )
+
+
+async def _discard(db: Database, given: Given, act: Act) -> Answer:
+    found = await _places(db, given, idle=False)
+    done = await QuarantineQueries(db.connection, db.schema).act(
+        found[:AT_ONCE], lambda verbs, place: verbs.discard(place, act), rate=RATE
+    )
+    return Answer(_told("Discard", done, max(0, len(found) - AT_ONCE)), "/quarantine")
+
+
+VERBS = {
+    "quarantine-retry": Verb(Role.OPERATE, _ask_retry, _retry),
+    "quarantine-discard": Verb(Role.DESTROY, _ask_discard, _discard),
+}

@@ -1,0 +1,114 @@
+"""Journey: what became of an event? Aggregate: where does it stand? And search, which leads to both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from projectionist.console.desk import go_to
+from projectionist.console.pages import command_line
+from projectionist.console.screens import revealing
+from projectionist.core.operator import NotThere
+from projectionist.ops.cli.content import masked_journey
+from projectionist.runner.admin.event_history import Journeys
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from projectionist.console.desk import Desk
+    from projectionist.ops.cli.database import Database
+
+ROWS = 50
+LONGEST = 1_000
+"""So many characters are looked for at most: no id has more."""
+
+
+def _journeys(db: Database) -> Journeys:
+    kept = db.settings.retention
+    folder = kept.archive_folder if kept.archive == "files" else None
+    return Journeys(db.connection, db.schema, Path(folder) if folder else None)
+
+
+async def show(desk: Desk, request: Request) -> Response:
+    """Show what became of one event, with each consumer that knows it, its intents and their attempts."""
+    event, source = request.query_params.get("id", ""), request.query_params.get("source") or None
+    revealed = revealing.asks(request)
+    async with desk.database() as db:
+        journeys = _journeys(db)
+        found = await journeys.events(event, source)
+        if revealed:
+            things = (f"{each.consumer}: {one.source}/{one.id}" for one in found for each in one.consumers)
+            await revealing.record(db, request, things)
+    return await desk.page(
+        request,
+        "journey.html",
+        "journey",
+        found=found if revealed else list(map(masked_journey, found)),
+        notes=journeys.notes,
+        event=event,
+        revealed=revealed,
+        command=command_line("journey", event, *(["--source", source] if source else [])),
+    )
+
+
+async def aggregate(desk: Desk, request: Request) -> Response:
+    """Show where an aggregate stands with each consumer, and its newest versions."""
+    name = request.query_params.get("name", "")
+    async with desk.database() as db:
+        journeys = _journeys(db)
+        found = await journeys.aggregate(name, None, ROWS)
+    return await desk.page(
+        request,
+        "aggregate.html",
+        "journey",
+        found=found,
+        name_=name,
+        notes=journeys.notes,
+        command=command_line("journey", "--aggregate", name),
+    )
+
+
+async def search(desk: Desk, request: Request) -> Response:
+    """Look for an event, an aggregate, an intent and a correlation of this name; go there if it is one alone."""
+    text = request.query_params.get("q", "").strip()[:LONGEST]
+    async with desk.database() as db:
+        found = await _search(db, text) if text else []
+    if len(found) == 1:
+        return go_to(request, found[0][2])
+    return await desk.page(
+        request,
+        "search.html",
+        "journey",
+        text=text,
+        found=found,
+        correlations=desk.settings.postgres.correlation_index,
+        command=command_line("journey", text),
+    )
+
+
+async def _search(db: Database, text: str) -> list[tuple[str, str, str]]:
+    """Return what has this name: its kind, how it is told, and its page."""
+    journeys, found = _journeys(db), list[tuple[str, str, str]]()
+    try:
+        for one in await journeys.events(text):
+            query = urlencode({"id": one.id, "source": one.source})
+            found.append(("event", f"{one.type or 'event'} {one.id} of {one.source}", f"/journey?{query}"))
+    except NotThere:
+        pass
+    try:
+        if await journeys.aggregate(text, None, 1):
+            found.append(("aggregate", text, f"/aggregate?{urlencode({'name': text})}"))
+    except NotThere:
+        pass
+    try:
+        if await journeys.intent(text):
+            found.append(("intent", text, f"/outbox/intent?{urlencode({'key': text})}"))
+    except NotThere:
+        pass
+    if db.settings.postgres.correlation_index:
+        for row in await journeys.correlated(text, ROWS):
+            query = urlencode({"id": row["id"], "source": row["source"]})
+            found.append(("correlation", f"{row['type']} {row['id']}", f"/journey?{query}"))
+    return found
