@@ -71,7 +71,7 @@ async def schedule(live: ConsumerHarness) -> AsyncIterator[Scheduling]:
 
 
 async def test_a_runner_that_is_down_over_the_due_time_costs_no_reminder(
-    live: ConsumerHarness, schedule: Scheduling
+    live: ConsumerHarness, cli: Cli, schedule: Scheduling
 ) -> None:
     consumer, opener = reminders(live.stream), schedule.opener()
     await live.migrate(consumer)
@@ -88,6 +88,10 @@ async def test_a_runner_that_is_down_over_the_due_time_costs_no_reminder(
     await opener.step()
     paid, unpaid = await schedule.keys()
     assert (await schedule.place(paid), await schedule.place(unpaid)) == ("cancelled", "ready")
+    wished, taken = await cli.done("journey", "e1"), await cli.done("journey", "e3")
+    assert "taken back by event e3" in wished
+    assert "Reminder: 1 taken back, 0 too late" in taken
+    assert "scheduled for" in await cli.done("journey", "e2")
 
 
 async def test_a_reschedule_replaces_what_was_scheduled_and_stays(

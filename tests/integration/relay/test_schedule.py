@@ -12,6 +12,7 @@ from tests.support.scheduling import Scheduling, scheduling
 
 from projectionist.core.operator import Act
 from projectionist.outbox.admin.intent_actions import IntentActions, IntentFilter
+from projectionist.outbox.admin.status import look
 from projectionist.outbox.intents.staging import Guard
 
 pytestmark = pytest.mark.asyncio
@@ -266,6 +267,21 @@ async def test_after_a_failover_only_what_was_due_before_it_is_doubted(shop: Sch
     await shop.catch_up()
     await opener.step()
     assert await shop.epochs() == {before: None, after: 2}
+
+
+async def test_what_is_overdue_is_told_with_what_it_waits_for(shop: Scheduling) -> None:
+    await shop.wish(1, DAY)
+    await shop.wish(1, -DAY, aggregate="order/2")
+    await shop.catch_up(2 * DAY)
+    await shop.opener().step()
+    status = await look(shop.connection, "projectionist")
+    assert {(one.consumer, one.waits_for, one.count) for one in status.scheduled} == {
+        ("Shop", "its time", 1),
+        ("Shop", "behind", 1),
+    }
+    [trouble] = status.troubles
+    assert trouble.about == "Shop"
+    assert trouble.text.endswith("wait until it has settled what was published before")
 
 
 async def test_a_relay_sends_what_is_due_unasked(shop: Scheduling) -> None:

@@ -15,7 +15,7 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, cell, lines, note, show_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from nats.aio.client import Client
 
@@ -201,11 +201,21 @@ def _passage(one: Passage) -> Iterator[str]:
     for intent in one.intents:
         yield f"  intent     {cell(intent['created'])}  {intent['slot']} to {intent['provider']}: {intent['state']}"
         yield f"             key {intent['key']}"
+        if intent["scheduled"] is not None:
+            yield f"             {_when(intent)}"
         for attempt in intent["attempts"]:
             reply = " ".join(
                 str(attempt[name]) for name in ("status", "provider_id", "reason") if attempt[name]
             )
             yield f"    attempt {attempt['attempt']}  {cell(attempt['started'])}  {attempt['outcome']} {reply}".rstrip()
+
+
+def _when(intent: Mapping[str, Any]) -> str:
+    """Return when an intent was to be sent, and what it waits for or who has taken it back."""
+    text = f"scheduled for {cell(intent['scheduled'])}"
+    if intent["cancelled_by"] is not None:
+        return f"{text}, taken back by event {cell(intent['cancelled_by'])}"
+    return text if intent["waits_for"] is None else f"{text}, waits for: {intent['waits_for']}"
 
 
 def _how(one: Passage) -> str:

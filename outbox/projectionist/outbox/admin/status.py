@@ -20,6 +20,20 @@ SILENT_S = 20.0
 MOST = 200_000
 """So many intents are counted at most; a count that reaches it is so many or more."""
 _LIST = "`projectionist outbox list --provider {name}`"
+LATE_S = 60.0
+"""What has been due for so long is told of."""
+_KEPT = {
+    "behind": (
+        "wait until it has settled what was published before",
+        'Have it run and catch up; when_behind="send" does not wait',
+    ),
+    "parked": ("wait for events of their aggregates", "`projectionist parked`"),
+    "refused": (
+        "wait for intents that could not be unpacked",
+        "Start a relay of newer code, which tries them again; its log says why they were refused",
+    ),
+    "relay": ("no relay has taken them up", "`projectionist relay`"),
+}
 _HELD = {
     "gone": "the destination says that it is gone",
     "unset": "its settings lack something",
@@ -66,6 +80,17 @@ class OutboxProblem(msgspec.Struct, frozen=True):
     remedy: str
 
 
+class ScheduleStatus(msgspec.Struct, frozen=True):
+    """Intents of one consumer that wait for their time, or, being due, for something else."""
+
+    consumer: str | None
+    """None: of producers."""
+    waits_for: str
+    count: int
+    late_s: float
+    """For how long the first of them has been due; below zero: it is due later."""
+
+
 class OutboxStatus(msgspec.Struct, frozen=True):
     """Providers, relays, and intents that are still staged."""
 
@@ -74,6 +99,7 @@ class OutboxStatus(msgspec.Struct, frozen=True):
     staged: int = 0
     """Intents that no relay has unpacked yet."""
     staged_s: float | None = None
+    scheduled: list[ScheduleStatus] = []
     bounded: bool = False
     """There are more intents than were counted: each count is so many or more."""
 
@@ -82,6 +108,7 @@ class OutboxStatus(msgspec.Struct, frozen=True):
         """Return the intents that wait for an operator, or for a relay to be started."""
         return [
             *self._unserved(),
+            *(_late(one, bounded=self.bounded) for one in self.scheduled if one.late_s > LATE_S),
             *(one for each in self.providers for one in _of(each, bounded=self.bounded)),
         ]
 
@@ -89,6 +116,14 @@ class OutboxStatus(msgspec.Struct, frozen=True):
         if self.staged and not any(one.alive for one in self.relays):
             text = f"{self.staged:,} intents wait to be unpacked, and no relay runs"
             yield OutboxProblem("outbox", text, "`projectionist relay`")
+
+
+def _late(one: ScheduleStatus, *, bounded: bool) -> OutboxProblem:
+    what, remedy = _KEPT[one.waits_for]
+    text = (
+        f"{many(one.count, bounded=bounded)} intents are due, the first for {one.late_s:,.0f} s, and {what}"
+    )
+    return OutboxProblem(one.consumer or "outbox", text, remedy)
 
 
 def _of(one: ProviderStatus, *, bounded: bool) -> Iterator[OutboxProblem]:
@@ -128,7 +163,18 @@ async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxS
         _provider(found, relays, row["provider"]).circuits[row["state"]] = row["n"]
     for name in sorted({name for one in relays for name in one.providers}):
         _provider(found, relays, name)
-    return OutboxStatus([found[name] for name in sorted(found)], relays, staged, staged_s, counted >= most)
+    waiting = [
+        ScheduleStatus(row["consumer"], row["waits_for"], row["n"], row["late_s"])
+        for row in await connection.fetch(sql["select_schedule_metrics"], most)
+    ]
+    return OutboxStatus(
+        providers=[found[name] for name in sorted(found)],
+        relays=relays,
+        staged=staged,
+        staged_s=staged_s,
+        scheduled=waiting,
+        bounded=counted >= most or sum(one.count for one in waiting) >= most,
+    )
 
 
 def _provider(found: dict[str, ProviderStatus], relays: Sequence[RelayStatus], name: str) -> ProviderStatus:

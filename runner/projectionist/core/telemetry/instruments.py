@@ -320,6 +320,18 @@ INTENTS: Final = _gauge(
 INTENTS_AGE: Final = _gauge(
     "projectionist.outbox.intents.age", "s", "Age of the oldest intent in this state.", (PROVIDER, STATE)
 )
+SCHEDULED: Final = _gauge(
+    "projectionist.outbox.scheduled",
+    "{intent}",
+    "Intents that wait for their time, by what they wait for: its time, or what keeps one that is due.",
+    (CONSUMER, REASON),
+)
+SCHEDULED_LATE: Final = _gauge(
+    "projectionist.outbox.scheduled.late",
+    "s",
+    "Since when the first of those has been due that something keeps.",
+    (CONSUMER, REASON),
+)
 RELAYS: Final = _gauge(
     "projectionist.outbox.relays",
     "{process}",

@@ -31,7 +31,7 @@ ADDED = "added in a transaction of its own, not by a handler"
 
 
 class SideRecord(msgspec.Struct, frozen=True):
-    """A duplicate, an entry of quarantine, a decision or an incident."""
+    """A duplicate, an entry of quarantine, a decision, an incident or a Cancel."""
 
     kind: str
     at: datetime

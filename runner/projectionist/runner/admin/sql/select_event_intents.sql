@@ -1,7 +1,8 @@
 -- The intents of one event, by consumer, those of the archive with their attempts; number 0 stands for producers, which add theirs themselves.
 -- $3: those that were found in files of the archive; one of a purge that did not end is in its table too.
 select c.name as consumer, c.number, i.key, i.slot, i.class, i.provider, i.destination, coalesce(o.state, case i.state when 'open' then 'scheduled' else i.state end) as state,
-    i.created, i.settled, coalesce(o.error, i.error) as error, i.attempts
+    i.created, i.settled, i.scheduled,
+    w.waits_for, k.id as cancelled_by, coalesce(o.error, i.error) as error, i.attempts
 from (select number, name from {schema}.consumers union all select 0, 'a producer') c
 cross join lateral (
     select i.*, null::jsonb as attempts from {schema}.intents i where i.consumer = c.number and i.source = $1 and i.id = $2
@@ -17,4 +18,6 @@ cross join lateral (
         and not exists (select from {schema}.intents t where t.key = kept.key)
 ) i
 left join {schema}.outbox o on o.seq = i.seq
+left join {schema}.schedule_seen w on w.intent = i.seq
+left join {schema}.cancels k on k.key = i.cancelled_by
 order by c.name, i.seq
