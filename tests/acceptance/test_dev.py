@@ -18,8 +18,10 @@ import asyncpg
 import pytest
 from tests.support import unprivileged
 from tests.support.peers import patient
+from tests.support.waiting import HANG_S
 
 from projectionist.ops.embedded import binaries
+from projectionist.ops.embedded.processes import until
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -106,6 +108,7 @@ async def test_data_outlives_killed_and_stopped_servers(projectionist: Run) -> N
 
     for server in answer(projectionist("dev", "status", "--json"))["servers"]:
         os.kill(server["pid"], signal.SIGKILL)
+    assert until(lambda: projectionist("dev", "status").returncode == 3, HANG_S)
     assert urls_of(projectionist("dev", "up", "--reveal", "--json")) == urls
     assert await read(urls) == ["row", "message"]
 

@@ -32,9 +32,9 @@ class Ended(msgspec.Struct, frozen=True):
 class Child:
     """A running `projectionist …`."""
 
-    def __init__(self, process: Process | Forked, heard: Heard, out: IO[bytes], err: IO[bytes]) -> None:
+    def __init__(self, process: Process | Forked, lines: _Lines, out: IO[bytes], err: IO[bytes]) -> None:
         self._process = process
-        self._heard = heard
+        self._lines = lines
         self._out = out
         self._err = err
 
@@ -60,18 +60,23 @@ class Child:
 
     async def heard(self, name: str, count: int = 1, seconds: float = HANG_S) -> None:
         """Return when it has announced `name` `count` times; fail at once if it ends before."""
-        waiting = asyncio.create_task(self._heard.wait(name, count, seconds))
-        ending = asyncio.create_task(self._process.wait())
+        waiting = asyncio.create_task(self._lines.heard.wait(name, count, seconds))
+        ending = asyncio.create_task(self._ends())
         try:
             await asyncio.wait({waiting, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                await asyncio.wait({waiting}, timeout=0.2)  # what it wrote last may still be in the pipe
+            if waiting.done() and waiting.exception() is None:
+                return
             if waiting.done():
-                return await waiting
+                raise AssertionError(f"{waiting.exception()}\n{self.err}")
             raise AssertionError(f"it ended with {self._process.returncode} before {name!r}:\n{self.err}")
         finally:
             waiting.cancel()
             ending.cancel()
+
+    async def _ends(self) -> None:
+        """Return when it is over, and all that it announced has been heard."""
+        await self._process.wait()
+        await self._lines.over.wait()
 
     async def said(self, text: str) -> None:
         """Return when it has written `text` to its standard error."""
@@ -125,7 +130,7 @@ async def projectionist(
         hears, tells = os.pipe()
         lifeline, held = os.pipe()
         stack.callback(os.close, held)
-        heard = await _reader(stack, hears)
+        lines = await _reader(stack, hears)
         orders = Orders(tells, lifeline, dict(kill_at or {}), dict(pause_at or {}))
         environment = _environment(env or {}, orders)
         process = (
@@ -143,7 +148,7 @@ async def projectionist(
         )
         os.close(tells)
         os.close(lifeline)
-        child = Child(process, heard, out, err)
+        child = Child(process, lines, out, err)
         try:
             yield child
         finally:
@@ -158,22 +163,25 @@ async def run_projectionist(*arguments: str, cwd: Path | None = None, **env: str
 
 
 class _Lines(asyncio.Protocol):
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+    def __init__(self) -> None:
+        self.heard, self.over = Heard(), asyncio.Event()
         self._rest = b""
 
     def data_received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._heard.note(line.decode())
+            self.heard.note(line.decode())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.over.set()
 
 
-async def _reader(stack: AsyncExitStack, descriptor: int) -> Heard:
-    heard = Heard()
+async def _reader(stack: AsyncExitStack, descriptor: int) -> _Lines:
+    lines = _Lines()
     file = os.fdopen(descriptor, "rb", buffering=0)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: _Lines(heard), file)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: lines, file)
     stack.callback(transport.close)
-    return heard
+    return lines
 
 
 def _environment(env: Mapping[str, str], orders: Orders) -> dict[str, str]:

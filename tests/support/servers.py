@@ -13,7 +13,11 @@ from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 from tests.support.peers import patient
 from tests.support.standstill import standing_still
+from tests.support.waiting import HANG_S
 
+from projectionist.ops.embedded.nats import NatsServer
+from projectionist.ops.embedded.postgres import PostgresServer
+from projectionist.ops.embedded.processes import until
 from projectionist.testing.servers import SCHEMA, TEMPLATE, SessionServers
 
 __all__ = ["SCHEMA", "Servers", "Stream"]
@@ -43,11 +47,11 @@ class Servers(SessionServers):
 
     def kill_postgres(self) -> None:
         """`kill -9` PostgreSQL; every session ends, what is committed stays."""
-        os.kill(self._servers.postgres.pid(), signal.SIGKILL)
+        _kill(self._servers.postgres)
 
     def kill_nats(self) -> None:
         """`kill -9` the NATS server; what the system has taken from it stays."""
-        os.kill(self._servers.nats.pid(), signal.SIGKILL)
+        _kill(self._servers.nats)
 
     @contextmanager
     def nats_stopped(self) -> Iterator[None]:
@@ -98,3 +102,9 @@ class Servers(SessionServers):
 
 async def _expected(_: Exception) -> None:
     """Tests kill the server; the client's complaints about it are no news."""
+
+
+def _kill(server: NatsServer | PostgresServer) -> None:
+    """Return when it is dead: until then whoever starts what does not run has nothing to do."""
+    os.kill(server.pid(), signal.SIGKILL)
+    assert until(lambda: not server.pid(), HANG_S), f"{server.mark} goes on"

@@ -15,6 +15,8 @@ Value = TypeVar("Value")
 HANG_S = 200.0
 """How long a test waits for what has to happen. It bounds a hang, and says nothing of speed on a busy machine: little
 less than a test has in all, so that what it waited for is told."""
+HEARD_S = 1.5
+"""How long somebody on this machine is given who is to be reached and told something, and then answers nothing."""
 
 
 async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = HANG_S) -> Value:

@@ -18,7 +18,7 @@ from tests.support.roles import plain
 from tests.support.scrape import free_port
 from tests.support.servers import SCHEMA
 from tests.support.shop import shop
-from tests.support.waiting import eventually
+from tests.support.waiting import HANG_S, eventually
 
 from projectionist.core.operator import Act
 from projectionist.core.postgres.connections import os_user
@@ -188,7 +188,7 @@ async def test_an_act_that_waits_for_a_row_keeps_no_other_act_waiting(live: Cons
     """The chain is locked in the commit alone: an open transaction that has acted holds nothing of it."""
     async with live.connected() as slow, slow.transaction():
         await slow.execute(ACT.replace("{s}", SCHEMA), "slow")
-        await asyncio.wait_for(act(live), 10)
+        await asyncio.wait_for(act(live), HANG_S)
     # The one that was begun first has its place behind the one that was committed first.
     assert await inspection.rows(live, "audit_chain", "number", order="place") == [(2,), (1,)]
     assert (await verified(live)).broken is None

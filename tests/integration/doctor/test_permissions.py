@@ -82,6 +82,7 @@ purge_interval_s = 3600
 subject = "told.{to}"
 stream = "TOLD"
 """
+RELOADED = "Reloaded server configuration"
 WHY = ("--reason", "to see")
 RARE = {
     ("run", "RESET"): "where a stream was replaced, or a durable deleted",
@@ -158,7 +159,13 @@ class Shop:
         (place / "nats.conf").write_text(
             f'listen: "127.0.0.1:{self.port}"\nports_file_dir: "{place}"\n{await self.configured(*processes)}'
         )
+        before = self.log().count(RELOADED)
         os.kill(int((place / "pid").read_text()), signal.SIGHUP)
+
+        async def reloaded() -> bool:
+            return self.log().count(RELOADED) > before
+
+        await eventually(reloaded)
 
     async def call(self, user: str, *words: str, code: tuple[int, ...] = (0,)) -> str:
         ended = await run_projectionist(*words, cwd=self.folder, **self.env(user))

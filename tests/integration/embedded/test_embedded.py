@@ -117,8 +117,7 @@ def test_pid_files_of_killed_servers_do_not_matter_even_with_strangers_pids(
 def test_up_right_after_a_kill_keeps_the_ports(servers: Embedded) -> None:
     servers.up()
     before = ports(servers)
-    for pid in pids(servers):
-        os.kill(pid, signal.SIGKILL)
+    kill(servers)
     servers.up()
     assert ports(servers) == before
 
@@ -129,8 +128,7 @@ async def test_up_waits_while_a_session_of_a_killed_server_still_lives(servers: 
     connection = await asyncpg.connect(url)
     session: int = await connection.fetchval("select pg_backend_pid()")
     with standing_still(session):
-        for pid in pids(servers):
-            os.kill(pid, signal.SIGKILL)
+        kill(servers)
         up = asyncio.create_task(asyncio.to_thread(servers.up))
         await eventually(lambda: asyncio.to_thread(_logged, servers, "is still in use"))
         assert not up.done()

@@ -9,7 +9,7 @@ from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.operator import Act
 from projectionist.core.settings.settings import BatchLimits as Limits
@@ -23,6 +23,8 @@ from projectionist.runner.failures.failure_window import PROBED
 pytestmark = pytest.mark.asyncio
 
 ACT = Act("ann", "the service is back")
+FULL = Limits(max_rows=50, max_ms=1000 * HANG_S)
+"""A batch ends when it is full, or the broker has no more for it: however slowly that comes."""
 
 
 def policy(*, share: float = 0.05, open_s: float = 30) -> Policy:
@@ -47,7 +49,7 @@ async def test_it_opens_at_a_hundred_keys_and_what_is_left_is_not_tried(
     await live.publish_all(events)
 
     with listening() as heard:
-        async with live.running(s.Orders, policy=policy(share=1), limits=Limits(max_rows=50)):
+        async with live.running(s.Orders, policy=policy(share=1), limits=FULL):
             await heard.wait("breaker.open")
             await heard.wait("worker.waiting", 2)
             one = await shown(live)
@@ -99,7 +101,7 @@ async def test_a_share_of_what_was_tried_opens_it_too(live: ConsumerHarness) -> 
         await live.publish(OrderNoted("bad" if number % 10 == 0 else "ok"), f"o{number}", 1)
 
     with listening() as heard:
-        async with live.running(s.Orders, policy=policy(), limits=Limits(max_rows=50)):
+        async with live.running(s.Orders, policy=policy(), limits=FULL):
             await heard.wait("breaker.open")
 
     one = await shown(live)
@@ -119,7 +121,7 @@ async def test_it_closes_by_itself_when_the_trouble_is_over(live: ConsumerHarnes
         await live.publish(OrderNoted("ok"), f"p{number}", 1)
 
     with listening() as heard:
-        async with live.running(s.Orders, policy=policy(open_s=0.3), limits=Limits(max_rows=50)):
+        async with live.running(s.Orders, policy=policy(open_s=0.3), limits=FULL):
             await heard.wait("breaker.open")
             s.trouble.poison.clear()
             await heard.wait("breaker.half_open")
@@ -140,7 +142,7 @@ async def test_a_probe_that_fails_opens_it_for_longer_and_tries_few_keys(live: C
         await live.publish(OrderNoted("bad"), f"o{number}", 1)
 
     with listening() as heard:
-        async with live.running(s.Orders, policy=policy(open_s=600), limits=Limits(max_rows=50)):
+        async with live.running(s.Orders, policy=policy(open_s=600), limits=FULL):
             await heard.wait("breaker.open")
             await live.pool.execute("update projectionist.consumer_breakers set until = clock_timestamp()")
             await heard.wait("breaker.half_open")  # the batch beside the one that opened it is over too
@@ -164,7 +166,7 @@ async def test_a_probe_has_one_batch_open_at_a_time(live: ConsumerHarness) -> No
 
     with listening() as heard:
         async with (
-            live.running(s.Orders, policy=policy(open_s=600), limits=Limits(max_rows=50)),
+            live.running(s.Orders, policy=policy(open_s=600), limits=FULL),
             live.connected() as batches,
             live.connected() as reports,
         ):
@@ -216,7 +218,7 @@ async def test_of_two_processes_one_probes_and_both_go_on_after_it(live: Consume
         await live.publish(OrderNoted("bad"), f"o{number}", 1)
 
     with listening() as heard:
-        async with live.running(s.Orders, processes=2, policy=policy(open_s=0.5), limits=Limits(max_rows=50)):
+        async with live.running(s.Orders, processes=2, policy=policy(open_s=0.5), limits=FULL):
             await heard.wait("breaker.open")
             s.trouble.poison.clear()
             await live.publish_all((OrderNoted("ok"), f"q{n}", 1, f"q{n}") for n in range(200))
@@ -235,7 +237,7 @@ async def test_a_verb_closes_it_at_once_and_is_recorded(live: ConsumerHarness) -
         await live.publish(OrderNoted("bad"), f"o{number}", 1)
 
     with listening() as heard:
-        async with live.running(s.Orders, policy=policy(), limits=Limits(max_rows=50)):
+        async with live.running(s.Orders, policy=policy(), limits=FULL):
             await heard.wait("breaker.open")
             await heard.wait("worker.waiting", 2)  # a batch that was open beside it has told what failed, too
             s.trouble.poison.clear()
@@ -258,7 +260,7 @@ async def test_new_code_is_tried_whatever_the_old_one_did(live: ConsumerHarness)
     for number in range(120):
         await live.publish(OrderNoted("bad"), f"o{number}", 1)
     with listening() as heard:
-        async with live.running(s.Orders, policy=policy(), limits=Limits(max_rows=50)):
+        async with live.running(s.Orders, policy=policy(), limits=FULL):
             await heard.wait("breaker.open")
     await live.value("update {s}.views set code = '\\x00' where name = 'Orders' returning 1")
     s.trouble.poison.clear()

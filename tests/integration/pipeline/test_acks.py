@@ -81,7 +81,7 @@ async def test_what_was_received_and_not_taken_is_given_back_at_once_when_a_runn
 ) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
-    policy = msgspec.structs.replace(live.policy, ack_wait_s=60)
+    policy = msgspec.structs.replace(live.policy, ack_wait_s=5 * HANG_S)
     for number in range(50):
         await live.publish(OrderPaid(), f"o{number}", 1)
     with listening() as heard:

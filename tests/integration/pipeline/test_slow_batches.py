@@ -16,7 +16,9 @@ from projectionist.runner.batch.times import BatchTimes
 
 pytestmark = pytest.mark.asyncio
 
-IMPATIENT = BatchTimes(long_s=0.3)
+IDLE_S = 1.5
+"""How long a session may idle here: much longer than a busy machine takes for what is no handler."""
+IMPATIENT = BatchTimes(long_s=0.75 * IDLE_S)
 
 
 def slow(live: ConsumerHarness) -> type:
@@ -35,7 +37,7 @@ def slow(live: ConsumerHarness) -> type:
         @on(OrderNoted)
         def noted(self, event: OrderNoted) -> None:
             self.notes += 1
-            time.sleep(0.6 if event.text == "slow" else 0.06)
+            time.sleep(1.5 * IDLE_S if event.text == "slow" else 0.15 * IDLE_S)
 
     return Slow
 
@@ -43,7 +45,7 @@ def slow(live: ConsumerHarness) -> type:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions that may idle for a moment only."""
-    monkeypatch.setitem(connections.SESSION, "idle_in_transaction_session_timeout", "400ms")
+    monkeypatch.setitem(connections.SESSION, "idle_in_transaction_session_timeout", f"{IDLE_S}s")
 
 
 async def test_a_batch_that_takes_longer_than_a_session_may_idle_is_settled_in_parts(

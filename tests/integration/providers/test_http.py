@@ -10,6 +10,7 @@ import pytest
 from tests.support import stub_provider as stubs
 from tests.support.http_calls import BODY, a_request, http, rendered, resolver, sent, settings_of
 from tests.support.stub_provider import stub_provider, tls_stub
+from tests.support.waiting import HANG_S, HEARD_S
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.settings import Settings
@@ -68,7 +69,7 @@ async def test_the_draft_wants_its_key_in_quotes_and_a_memory_from_the_user() ->
 async def test_executed_and_then_timed_out_is_unknown_and_the_same_key_finds_out() -> None:
     async with stub_provider() as stub, http(stub.url(), profile="stripe-v1") as pay:
         stub.plan(stubs.execute_then_hang)
-        assert (await sent(pay, timeout_s=0.3)).outcome is Outcome.UNKNOWN
+        assert (await sent(pay, timeout_s=HEARD_S)).outcome is Outcome.UNKNOWN
         again = await sent(pay)
     assert (again.outcome, again.replayed, stub.executions["k1"]) == (Outcome.SENT, True, 1)
 
@@ -141,9 +142,9 @@ async def test_a_status_the_user_calls_final_is_refused() -> None:
 async def test_a_body_that_drips_does_not_outlast_the_deadline_nor_hide_the_answer() -> None:
     async with stub_provider() as stub, http(stub.url(), profile="stripe-v2") as pay:
         stub.plan(stubs.slow_body)
-        reply = await sent(pay, timeout_s=0.4)
+        reply = await sent(pay, timeout_s=HEARD_S)
     assert (reply.outcome, reply.reason) == (Outcome.SENT, "the answer was cut")
-    assert reply.took_s < 5
+    assert reply.took_s < HANG_S
 
 
 async def test_of_a_gigabyte_only_the_beginning_is_received() -> None:

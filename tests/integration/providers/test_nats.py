@@ -11,6 +11,7 @@ from nats.js.api import StreamConfig
 from tests.support.letters import UNPRINTABLE
 from tests.support.nats_calls import connected, publisher, rendered, sent
 from tests.support.servers import Servers, Stream
+from tests.support.waiting import HEARD_S
 
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError, SettingsError
@@ -146,7 +147,7 @@ async def test_an_ack_that_never_comes_is_unknown(servers: Servers) -> None:
         await client.jetstream().add_stream(StreamConfig(name="DEAF", subjects=["deaf.>"], no_ack=True))
         try:
             async with publisher(client, "deaf.x") as events:
-                reply = await sent(events, timeout_s=0.3)
+                reply = await sent(events, timeout_s=HEARD_S)
                 found = await events.lookup(await rendered(events))
         finally:
             await client.jetstream().delete_stream("DEAF")

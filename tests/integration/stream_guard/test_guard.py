@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ import pytest
 from nats.js.api import StreamSource
 from nats.js.errors import NotFoundError
 from tests.support import inspection
-from tests.support.app_waiter import waiting
+from tests.support.app_waiter import looked, waiting
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.copies import copy_of
 from tests.support.load import Load, tuned
@@ -24,7 +25,7 @@ from tests.support.process import run_projectionist
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPaid, OrderPlaced, shop
 from tests.support.stream_files import StreamFiles
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.operator import Act
 from projectionist.outbox.publishing.publisher import Published
@@ -110,9 +111,9 @@ async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it
     with listening() as heard:
         async with live.running(s.Orders):
             await heard.wait("stream_guard.stream_replaced")
-            halted = await app.wait_for(s.Orders, ack=torn, timeout_s=0.5)
+            halted = await looked(partial(app.wait_for, s.Orders, ack=torn))
             assert (halted.outcome, "not taken up the stream" in halted.reason) == (WaitOutcome.PENDING, True)
-            asked = asyncio.create_task(app.wait_for(s.Orders, ack=torn, timeout_s=20))
+            asked = asyncio.create_task(app.wait_for(s.Orders, ack=torn, timeout_s=HANG_S))
             await adopt(live, "Orders")
             assert (await asked).outcome == WaitOutcome.QUARANTINED
 

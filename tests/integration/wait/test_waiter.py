@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.support import inspection
-from tests.support.app_waiter import waiting
+from tests.support.app_waiter import looked, waiting
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.process import projectionist
@@ -79,12 +80,12 @@ async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         seq = await live.publish(OrderNoted("bad"), "o1", 2)
-        failed = await app.wait_for(s.Orders, "order/o1", 2, timeout_s=60)
+        failed = await app.wait_for(s.Orders, "order/o1", 2, timeout_s=HANG_S)
         assert failed.outcome == WaitOutcome.PARKED
         told = stand_in("cannot digest bad", "ValueError")
         assert failed.reason == f"it failed ({told}); it waits for new code or a person"
-        assert await app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=60) == failed
-        behind = await app.wait_for(s.Orders, "order/o1", 3, timeout_s=60)
+        assert await app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=HANG_S) == failed
+        behind = await app.wait_for(s.Orders, "order/o1", 3, timeout_s=HANG_S)
         assert str(behind).startswith("parked, because version 2 failed (ValueError")
     async with live.verbs(s.Orders) as verbs:
         await verbs.skip("order/o1", Act("ann", "nonsense"))
@@ -157,12 +158,12 @@ async def test_an_event_is_answered_by_its_own_row_and_not_by_another_of_its_ver
     await live.publish(OrderPlaced("ann", 1), "o1", 1, id="first")
     await live.settle(s.Orders)
     second = await live.publish(OrderPlaced("bob", 999), "o1", 1, id="second")
-    unread = await app.wait_for(s.Orders, ack=ack(live, second), timeout_s=0.2)
+    unread = await looked(partial(app.wait_for, s.Orders, ack=ack(live, second)))
     assert unread.outcome == WaitOutcome.PENDING
     assert "version 1 is that of another event" in unread.reason
     assert unread.reason.endswith("first")
     async with live.running(s.Orders):
-        read = await app.wait_for(s.Orders, ack=ack(live, second), timeout_s=60)
+        read = await app.wait_for(s.Orders, ack=ack(live, second), timeout_s=HANG_S)
     assert read.outcome == WaitOutcome.QUARANTINED
     assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
 
@@ -224,7 +225,7 @@ async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_th
     await live.migrate(s.Orders)
     app = app_of(live, s.Orders, linger_s=0.01)
     waiting = [
-        asyncio.create_task(app.wait_for(s.Orders, f"order/o{n}", 1, timeout_s=60)) for n in range(1000)
+        asyncio.create_task(app.wait_for(s.Orders, f"order/o{n}", 1, timeout_s=HANG_S)) for n in range(1000)
     ]
     await live.value_of(SESSIONS, 1)
     await live.publish_all([(OrderPlaced("ann", 1), f"o{n}", 1, f"e{n}") for n in range(1000)])
@@ -242,26 +243,17 @@ async def test_time_that_is_over_says_how_far_it_is_and_an_outage_is_no_error(li
     s = shop(live.stream)
     await live.migrate(s.Orders)
     app = app_of(live, s.Orders)
-
-    async def over(version: int) -> WaitResult:
-        """Wait for so short a time that it is over, and long enough for one look, however busy the machine is."""
-        timeout_s, late = 0.1, await app.wait_for(s.Orders, "order/o1", version, timeout_s=0)
-        while late.reason.startswith("it could not be looked at"):
-            late = await app.wait_for(s.Orders, "order/o1", version, timeout_s=timeout_s)
-            timeout_s *= 2
-        return late
-
     assert await app.wait_for(s.Orders, "order/o1", 1, timeout_s=0) == WaitResult(
         WaitOutcome.PENDING, "it could not be looked at: no answer within 0 s"
     )
-    late = await over(1)
+    late = await looked(partial(app.wait_for, s.Orders, "order/o1", 1))
     assert late == WaitResult(WaitOutcome.PENDING, "the consumer has seen nothing of it yet")
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
-    late = await over(2)
+    late = await looked(partial(app.wait_for, s.Orders, "order/o1", 2))
     assert late.reason == "the consumer is at version 1, the head is clear"
     tuned(live, url="postgresql://nobody@127.0.0.1:1/none")
-    away = await app_of(live, s.Orders).wait_for(s.Orders, "order/o1", 1, timeout_s=0.1)
+    away = await looked(partial(app_of(live, s.Orders).wait_for, s.Orders, "order/o1", 1))
     assert away.outcome == WaitOutcome.PENDING
     assert "cannot be reached" in away.reason
 
@@ -329,7 +321,7 @@ async def test_where_nobody_applies_anything_it_is_said_at_once(
         app.wait_for(s.Orders, "order/o1", 2, timeout_s=600),
         app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=600),
     )
-    for answer in await asyncio.wait_for(asyncio.gather(*waits), 60):
+    for answer in await asyncio.wait_for(asyncio.gather(*waits), HANG_S):
         assert answer == WaitResult(WaitOutcome.NOT_SERVED, told)
     assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED), (
         "what is there is there"

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.support.waiting import HANG_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,7 +46,7 @@ def session(folder: Path, tests: str, *arguments: str) -> subprocess.CompletedPr
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
 
@@ -76,9 +77,9 @@ def test_a_test_of_many_examples_has_its_time_for_each_of_them(tmp_path: Path) -
         from tests.support.deadlines import begin_anew
         @limited
         def test_it():
-            for _ in range(4):
+            for _ in range(12):
                 begin_anew()
-                time.sleep(0.4)
+                time.sleep(0.1)
         @limited
         def test_one_that_hangs():
             begin_anew()
