@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from projectionist.console.desk import Desk, session_of
 from projectionist.console.door.access import Access, Role
-from projectionist.console.door.request_guard import LOOPBACK, RequestGuard
+from projectionist.console.door.request_guard import LOOPBACK, Identify, RequestGuard
 from projectionist.console.pages import HERE
 from projectionist.console.screens import (
     acting,
@@ -100,9 +100,14 @@ def app(
     actor: str = "",
     tell: Callable[[str], None] | None = None,
     hosts: Sequence[str] = LOOPBACK,
+    identify: Identify | None = None,
 ) -> ASGIApp:
-    """Return the console of an app. `tell` is given each new login link: it writes it where only those who may log in
-    read it."""
+    """Return the console of an app, to be served or mounted; without `tell` and `identify` nobody gets in.
+
+    `tell` is given each new login link: it writes it where only those who may log in read it. `identify` says by a
+    request's headers who sends it; whatever makes these headers has to stand in front, and to remove what others
+    have written there. `hosts`: the names under which it is served.
+    """
     known = access or Access()
     found = settings or found_settings()
     desk = Desk(target, name, found, known, Onlooker(found))
@@ -116,7 +121,9 @@ def app(
     )
     routes = [Route(one.path, _answering(desk, one), methods=[one.method]) for one in addresses]
     routes.append(Route("/static/console.css", _stylesheet))
-    return RequestGuard(Starlette(routes=routes), access=known, login=login.needed, hosts=hosts)
+    return RequestGuard(
+        Starlette(routes=routes), access=known, login=login.needed, hosts=hosts, identify=identify
+    )
 
 
 def _answering(desk: Desk, address: Address) -> Callable[[Request], Awaitable[Response]]:

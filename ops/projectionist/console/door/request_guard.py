@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 MOST_BYTES = 1_100_000
 """A corrected payload fits into a form."""
-MOST_FIELDS = 1_000
+MOST_FIELDS = MOST_PEOPLE = 1_000
 OPEN = ("/login", "/login/link", "/static/console.css")
 """What is answered to whoever is not logged in; everything else is a login page."""
 FORBIDS = {
@@ -109,7 +109,7 @@ class RequestGuard:
         person = self._identify(headers)
         if person is None:
             return None
-        if len(self._known) > MOST_FIELDS:
+        if len(self._known) >= MOST_PEOPLE:
             self._known.clear()
         return self._known.setdefault(person, ConsoleSession(person, 0.0))
 
