@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from projectionist.bench.shop import SCENE, BenchOrderPlaced, BenchOrders, OrderChanged
 from projectionist.outbox import Intent
-from projectionist.projections import Envelope, Projection, SqlProjection, Tx, on
+from projectionist.projections import Envelope, Events, Projection, SqlProjection, Tx, on, on_batch
 from projectionist.runner.app import App
 
 SUBJECTS = f"{SCENE.stream}.order.{{aggregate}}"
@@ -102,8 +102,31 @@ class BenchSql(SqlProjection, stream=SCENE.stream, subjects=SUBJECTS):
         )
 
 
+class BenchSqlRuns(SqlProjection, stream=SCENE.stream, subjects=SUBJECTS):
+    """A statement a run of events."""
+
+    tables: ClassVar = {
+        f"{SCENE.schema}.bench_run_totals": "order_id text primary key, total_cents bigint not null"
+    }
+
+    @on_batch(BenchOrderPlaced, OrderChanged)
+    async def seen(self, tx: Tx, events: Events[BenchOrderPlaced | OrderChanged]) -> None:
+        await tx.execute(
+            """
+            insert into {bench_run_totals}
+            select distinct on (order_id) order_id, total_cents
+            from unnest($1::text[], $2::bigint[]) with ordinality as e (order_id, total_cents, place)
+            order by order_id, place desc
+            on conflict (order_id) do update set total_cents = excluded.total_cents
+            """,
+            events.aggregate_ids,
+            events.column("total_cents"),
+        )
+
+
 plain = App(projections=[BenchOrders])
 two = App(projections=[BenchOrders, BenchSpend])
 four = App(projections=[BenchOrders, BenchSpend, _spend(2), _spend(3)])
 sql = App(projections=[BenchSql])
+sql_runs = App(projections=[BenchSqlRuns])
 intents = App(projections=[BenchTelling])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from projectionist.projections.batch_marks import on_batch
 from projectionist.projections.compiled.definition import Definition, Kind, check_distinct, definition
 from projectionist.projections.consumer_classes import Projection, Reactor, SqlProjection
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue, Erased, EventError
 from projectionist.projections.event import Event
+from projectionist.projections.event_batch import EventIntent, Events
 from projectionist.projections.handler_marks import absent, on
 from projectionist.projections.handler_results import Delete, Refuse, Retry
 from projectionist.projections.stream import Stream
@@ -22,6 +24,8 @@ __all__ = [
     "Erased",
     "Event",
     "EventError",
+    "EventIntent",
+    "Events",
     "Index",
     "Kind",
     "Projection",
@@ -35,5 +39,6 @@ __all__ = [
     "check_distinct",
     "definition",
     "on",
+    "on_batch",
     "upcast",
 ]

@@ -40,6 +40,8 @@ class On(NamedTuple):
     when: When
     key_reads_envelope: bool = False
     when_reads_envelope: bool = False
+    batch: bool = False
+    """The method takes a run of events at once."""
 
 
 class Marker(Protocol[X]):
@@ -141,7 +143,7 @@ def on(*events: Any, key: Key = None, when: When = None) -> Marker[Any]:
     """
     if not events:
         raise DefinitionError("@on names no event", remedy="Write @on(SomeEvent)")
-    marks = tuple(_checked(event, key, when) for event in events)
+    marks = tuple(checked(event, key, when) for event in events)
 
     def mark(method: Callable[..., Any]) -> Callable[..., Any]:
         setattr(method, MARKS, (*marks, *getattr(method, MARKS, ())))
@@ -155,7 +157,8 @@ def absent(row: object, event: object) -> bool:
     raise TypeError("absent is a mark for when=; it is not called")
 
 
-def _checked(event: type[AnyEvent], key: Key, when: When) -> On:
+def checked(event: type[AnyEvent], key: Key, when: When) -> On:
+    """Return the mark of one event. Raises DefinitionError."""
     if not _is_known(event):
         shown = getattr(event, "__name__", repr(event))
         raise DefinitionError(
@@ -165,7 +168,13 @@ def _checked(event: type[AnyEvent], key: Key, when: When) -> On:
     by_envelope = False
     if not (key is None or isinstance(key, str) or _names_fields(key)):
         by_envelope = _check_key(event, key)
-    return On(event, key, when, by_envelope, when is not None and _check_when(event, when))
+    return On(
+        event=event,
+        key=key,
+        when=when,
+        key_reads_envelope=by_envelope,
+        when_reads_envelope=when is not None and _check_when(event, when),
+    )
 
 
 def _names_fields(key: object) -> bool:

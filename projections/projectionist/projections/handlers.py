@@ -21,7 +21,20 @@ class Handler:
     """One event's handler: the method that the fold calls, and its row's key."""
 
     __slots__ = (
-        *("absent", "bare", "by_id", "call", "copies", "envelope", "event", "key", "name", "ordered", "own"),
+        *(
+            "absent",
+            "bare",
+            "batch",
+            "by_id",
+            "call",
+            "copies",
+            "envelope",
+            "event",
+            "key",
+            "name",
+            "ordered",
+            "own",
+        ),
         *("key_reads_envelope", "row_key", "when", "when_reads_envelope"),
     )
 
@@ -36,6 +49,8 @@ class Handler:
         self.absent = mark.when is absent
         self.when = None if self.absent else mark.when
         self.when_reads_envelope = mark.when_reads_envelope
+        self.batch = mark.batch
+        """The method takes a run of events, as Events."""
         self.envelope = envelope
         """The method takes the Envelope as its last argument."""
         self.copies = is_mutable(mark.event)
@@ -61,7 +76,9 @@ def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, 
     takes = 3 if is_async else 2
     handlers: dict[str, Handler] = {}
     for name, method, mark in _marked(cls):
-        handler = Handler(name, method, mark, envelope=_takes_envelope(cls, name, method, takes))
+        _check_batch(cls, name, method, mark, is_async=is_async)
+        envelope = not mark.batch and _takes_envelope(cls, name, method, takes)
+        handler = Handler(name, method, mark, envelope=envelope)
         _check_colour(cls, name, method, is_async=is_async)
         if (wrong := no_answer(method)) is not None:
             raise DefinitionError(
@@ -94,6 +111,26 @@ def _marked(cls: type) -> Iterator[tuple[str, Callable[..., Any], On]]:
                     remedy="Put @on on a function that takes self",
                 )
             yield name, method, mark
+
+
+def _check_batch(cls: type, name: str, method: Callable[..., Any], mark: On, *, is_async: bool) -> None:
+    """Refuse `@on_batch` where there is no SQL, beside `@on`, and on what does not take (self, tx, events)."""
+    if not mark.batch:
+        return
+    where = f"{cls.__name__}.{name}"
+    if not is_async:
+        raise DefinitionError(
+            f"{where} has @on_batch, and {cls.__name__} is no SqlProjection",
+            remedy="Write @on: the rows of a whole batch are read and written at once",
+        )
+    if not all(one.batch for one in getattr(method, MARKS)):
+        raise DefinitionError(f"{where} has @on and @on_batch", remedy="Write two methods, or one of the two")
+    parameters = inspect.signature(method).parameters.values()
+    if [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters] != [True] * 3:
+        raise DefinitionError(
+            f"{where} takes ({', '.join(map(str, parameters))})",
+            remedy="A handler of runs takes (self, tx, events); envelopes are events.envelopes",
+        )
 
 
 def _takes_envelope(cls: type, name: str, method: Callable[..., Any], takes: int) -> bool:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
         Erased,
         Event,
         EventError,
+        EventIntent,
+        Events,
         Index,
         Projection,
         Reactor,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         Tx,
         absent,
         on,
+        on_batch,
         upcast,
     )
     from projectionist.projections.bounds import Bounds
@@ -82,7 +85,9 @@ __all__ = [
     "Erased",
     "Event",
     "EventError",
+    "EventIntent",
     "EventReused",
+    "Events",
     "Http",
     "Index",
     "Intent",
@@ -125,6 +130,7 @@ __all__ = [
     "event",
     "intent_key",
     "on",
+    "on_batch",
     "settings",
     "upcast",
 ]
@@ -140,8 +146,8 @@ _NAMES = {
     "outbox.recording.outbox_recorder": "BlockingOutboxRecorder OutboxRecorder",
     "outbox.recording.recorded": "EventReused Recorded VersionConflict",
     "outbox.recording.stream_recorder": "StreamRecorder",
-    "projections": "BadValue Delete Envelope Erased Event EventError Index Projection Reactor Refuse Retry"
-    " SqlProjection Stream Tx absent on upcast",
+    "projections": "BadValue Delete Envelope Erased Event EventError EventIntent Events Index Projection Reactor"
+    " Refuse Retry SqlProjection Stream Tx absent on on_batch upcast",
     "projections.bounds": "Bounds",
     "projections.event_classes": "event",
     "runner": "App",

@@ -70,6 +70,8 @@ class HandlerHabits:
         """They do what only a savepoint of their own event can undo."""
         self.at_once: set[str] = set()
         """They read what a statement answers."""
+        self.in_waves: set[str] = set()
+        """One statement of theirs would change a row twice for two events of one aggregate."""
 
 
 class HandlerTransaction:
@@ -103,10 +105,10 @@ class HandlerTransaction:
         self._doubted, self.failed = False, None
         self._task = asyncio.current_task()
 
-    def enter(self, handler: str, place: int, *, apart: bool) -> None:
+    def enter(self, handler: str, place: int, *, apart: bool, defers: bool) -> None:
         """Make ready for the handler of the event at this place of its segment, or of one that is run apart."""
         self._handler, self._place, self._apart = handler, place, apart
-        self._defers = not (apart or handler in self._habits.at_once)
+        self._defers = defers and not (apart or handler in self._habits.at_once)
         self.has_deferred = False
 
     @property

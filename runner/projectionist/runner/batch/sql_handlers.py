@@ -6,8 +6,10 @@ own, and what happens to it there is what happens to it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import msgspec
@@ -16,8 +18,10 @@ from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.postgres.rights import Duty, refusal
 from projectionist.core.postgres.search_path import default_names, default_search_path, own_names
 from projectionist.core.postgres.statements import Statements
+from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.user_errors import RAISED, is_cancelled
 from projectionist.projections.copying import copied
+from projectionist.projections.event_batch import Events, asked_of
 from projectionist.projections.folding.failure import FailureKind, failure_of
 from projectionist.projections.reactor_answers import answer_of
 from projectionist.projections.tables.ddl import sql_names
@@ -30,7 +34,7 @@ from projectionist.runner.batch.handler_transaction import (
 )
 from projectionist.runner.batch.handlers import FoldedBatch, failed, later, ordered, preset, step_of
 from projectionist.runner.batch.outcomes import FailedAt
-from projectionist.runner.batch.sql_segments import Segment, Segments, SqlEvent
+from projectionist.runner.batch.sql_segments import Segment, Segments, SqlEvent, runs, waves
 from projectionist.runner.batch.times import USUAL
 
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.retry_policy import Refusal
     from projectionist.runner.batch.writes import EventFailure
     from projectionist.runner.decoding.delivery import Delivery
+
+log = logging.getLogger("projectionist.runner")
 
 _BY_DATABASE = (asyncpg.PostgresError, asyncpg.InterfaceError)
 
@@ -72,6 +78,10 @@ class SqlHandlers:
         """Why a handler was given up, by the index of its step: it is not waited for twice in one batch."""
         self._habits = HandlerHabits()
         self._handlers = consumer.definition.cls()
+        self._classes: dict[str, list[type]] = {}
+        """Of the events that a handler declares."""
+        for handler in consumer.definition.handlers.values():
+            self._classes.setdefault(handler.name, []).append(handler.event)
         self._follow()
 
     def _follow(self) -> None:
@@ -79,8 +89,8 @@ class SqlHandlers:
         if self._generation != self._consumer.generation:
             self._generation = self._consumer.generation
             tables = self._consumer.definition.tables
-            names = sql_names(tables, self._schema, self._generation)
-            self._tx = HandlerTransaction(self._connection, names, self._idle_s, self._habits)
+            placed = sql_names(tables, self._schema, self._generation)
+            self._tx = HandlerTransaction(self._connection, placed, self._idle_s, self._habits)
 
     @property
     def at(self) -> str | None:
@@ -91,9 +101,9 @@ class SqlHandlers:
         """Ask which tables another one's writes cannot reach; of a single one nothing depends on that."""
         tables = self._consumer.definition.owned
         if len(tables) > 1:
-            names = {table.physical(self._generation): table.name for table in tables}
-            tied = await self._connection.fetch(self._sql["select_tied_tables"], list(names))
-            self._tx.untied = frozenset(names.values()) - {names[row["name"]] for row in tied}
+            known = {table.physical(self._generation): table.name for table in tables}
+            tied = await self._connection.fetch(self._sql["select_tied_tables"], list(known))
+            self._tx.untied = frozenset(known.values()) - {known[row["name"]] for row in tied}
 
     async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Run every handler; a failed one leaves nothing behind and stops its aggregate.
@@ -162,10 +172,10 @@ class SqlHandlers:
         self._tx.begin()
         try:
             async with self._connection.transaction():
-                for place, one in enumerate(segment):
-                    blamed = range(place, place + 1)
-                    self._tx.enter(one.step.handler.name, place, apart=False)
-                    emitted += await self._called(one)
+                for place, run in runs(segment):
+                    blamed, handler = range(place, place + len(run)), run[0].step.handler
+                    self._tx.enter(handler.name, place, apart=False, defers=not handler.batch)
+                    emitted += await self._called(run)
                 blamed, self._at = range(len(segment)), None
                 await self._tx.flush()
                 # After a failed statement this fails too, even if a handler has swallowed the error.
@@ -173,6 +183,8 @@ class SqlHandlers:
         except _BY_DATABASE as error:
             if self._is_outage(error):
                 raise
+            if self._tx.failed is None and self._waves_may_help([segment[place] for place in blamed], error):
+                return range(0)
         except Unused as error:
             step = segment[blamed.start].step
             if self._tx.has_deferred:  # for PostgreSQL it was silent, which may not be its own doing
@@ -195,10 +207,10 @@ class SqlHandlers:
         if (why := self._unused.get(step.index)) is not None:
             return later(delivery, retry, why)
         self._tx.begin()
-        self._tx.enter(step.handler.name, 0, apart=True)
+        self._tx.enter(step.handler.name, 0, apart=True, defers=False)
         try:
             async with self._connection.transaction():
-                emitted = await self._called(one)
+                emitted = await self._called([one])
                 await self._connection.execute("select")
                 if each and await self._seen() != self._before:
                     raise ValueError(f"a handler has changed settings of the session, which {STAY}")
@@ -219,22 +231,67 @@ class SqlHandlers:
         intents += emitted
         return None
 
-    async def _called(self, one: SqlEvent) -> list[tuple[Delivery, Emitted]]:
-        """Call the handler of an event; return the intents that it has emitted."""
+    async def _called(self, run: Segment) -> list[tuple[Delivery, Emitted]]:
+        """Call the handler of these events; return what it has emitted."""
+        await self._tx.speak()
+        handler = run[0].step.handler
+        if not handler.batch:
+            return await self._called_for(run[0])
+        found: list[tuple[int, list[tuple[Delivery, Emitted]]]] = []
+        for wave in waves(run) if handler.name in self._habits.in_waves else [run]:
+            found += await self._called_for_all(wave)
+        found.sort(key=itemgetter(0))
+        return [emitted for _, several in found for emitted in several]
+
+    async def _called_for(self, one: SqlEvent) -> list[tuple[Delivery, Emitted]]:
         step, delivery = one.step, one.delivery
         self._at = delivery.aggregate or delivery.id
         handler = step.handler
-        event = copied(step.event) if handler.copies else step.event
-        args = (self._handlers, self._tx, event)
-        await self._tx.speak()
+        args = (self._handlers, self._tx, copied(step.event) if handler.copies else step.event)
         with self._tx.waiting():
             result = await (handler.call(*args, step.envelope()) if handler.envelope else handler.call(*args))
+        return self._emitted(one, result)
+
+    async def _called_for_all(self, wave: Segment) -> list[tuple[int, list[tuple[Delivery, Emitted]]]]:
+        """Call a handler for several events; return what it has emitted for each, with its place in the batch."""
+        self._at = wave[0].delivery.aggregate or wave[0].delivery.id if len(wave) == 1 else None
+        steps = [one.step for one in wave]
+        handler = steps[0].handler
+        events: Events[Any] = Events(
+            [copied(step.event) if step.handler.copies else step.event for step in steps],
+            [step.envelope for step in steps],
+            [step.aggregate_id for step in steps],
+            self._classes[handler.name],
+        )
+        with self._tx.waiting():
+            result = await handler.call(self._handlers, self._tx, events)
+        asked = asked_of(result, events)
+        return [(one.step.index, self._emitted(one, asked.get(place))) for place, one in enumerate(wave)]
+
+    def _emitted(self, one: SqlEvent, result: object) -> list[tuple[Delivery, Emitted]]:
         if self._tx.is_void:
             raise CallAgain
-        answer = answer_of(result, step.envelope, ordered=handler.ordered)
+        answer = answer_of(result, one.step.envelope, ordered=one.step.handler.ordered)
         if answer.delete:
             raise TypeError("a SqlProjection has no row to delete: delete it by SQL")
-        return [(delivery, emitted) for emitted in answer.intents]
+        return [(one.delivery, emitted) for emitted in answer.intents]
+
+    def _waves_may_help(self, run: Segment, error: Exception) -> bool:
+        """Return whether to try a run once more, with the events of an aggregate in calls of their own."""
+        handler = run[0].step.handler
+        twice = isinstance(error, asyncpg.CardinalityViolationError) and len(waves(run)) > 1
+        if not (twice and handler.batch) or handler.name in self._habits.in_waves:
+            return False
+        self._habits.in_waves.add(handler.name)
+        name = self._consumer.definition.name
+        metrics.add(instruments.RETRIES, 1, {names.CONSUMER: name, names.REASON: "waves"})
+        log.warning(
+            "%s.%s: its statement would change a row twice where two events are about it, so events of one aggregate"
+            " are passed to it in calls of their own, which are slower: `group by` the key, or `distinct on` it",
+            name,
+            handler.name,
+        )
+        return True
 
     async def _refuse_without_rights(self, error: asyncpg.InsufficientPrivilegeError) -> None:
         """Raise RightMissing where it is our table that this role may not use: that is about no event."""

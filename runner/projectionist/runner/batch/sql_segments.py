@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -54,7 +54,11 @@ class Segments:
         return []
 
     def split(self, segment: Segment, blamed: range) -> None:
-        """Have a segment that failed tried in parts; `blamed`: the places in it of what may have failed it."""
+        """Have a segment that failed tried in parts; `blamed`: the places in it of what may have failed it. Without
+        any it is tried as it was, since something else will be done about it."""
+        if not blamed:
+            self._left.appendleft(segment)
+            return
         self._failures += 1
         singly = self._failures >= MOST_FAILURES
         self._left.extendleft(reversed([[one] for one in segment] if singly else parts(segment, blamed)))
@@ -70,3 +74,31 @@ def parts(segment: Sequence[SqlEvent], blamed: range) -> list[Segment]:
     ends = [0, *cuts, len(segment)]
     found = [list(segment[one:other]) for one, other in pairwise(ends)]
     return [part for part in found if part]
+
+
+def runs(segment: Segment) -> list[tuple[int, Segment]]:
+    """Return the events of each call of a handler, with the place of the first: those of `@on_batch` as they follow
+    each other, and each of the others."""
+    found: list[tuple[int, Segment]] = []
+    for place, one in enumerate(segment):
+        handler = one.step.handler
+        if handler.batch and found and found[-1][1][-1].step.handler.name == handler.name:
+            found[-1][1].append(one)
+        else:
+            found.append((place, [one]))
+    return found
+
+
+def waves(run: Segment) -> list[Segment]:
+    """Return a run in parts that have one event of an aggregate at most: its first of each, its second of each …"""
+    found: list[Segment] = []
+    seen: Counter[str] = Counter()
+    for one in run:
+        aggregate = one.delivery.aggregate
+        wave = 0 if aggregate is None else seen[aggregate]
+        if aggregate is not None:
+            seen[aggregate] += 1
+        if wave == len(found):
+            found.append([])
+        found[wave].append(one)
+    return found
