@@ -21,6 +21,7 @@ _AGED = {
     "inbox": ("processed", "received"),
     "duplicates": ("received",),
     "intents": ("created", "first_started", "settled"),
+    "cancels": ("done",),
     "audit": ("at",),
     "quarantine": ("received",),
     "decisions": ("at",),

@@ -12,6 +12,7 @@ from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.rebuilding import RebuildHarness
 from tests.support.resetting import WHY
+from tests.support.retention import age, purge
 from tests.support.scheduling import Scheduling, scheduling
 from tests.support.servers import Stream
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced
@@ -154,6 +155,24 @@ async def test_a_reset_asks_what_becomes_of_what_is_scheduled(
     await cli.seen("reset", "Reminders", "--yes", "--scheduled", "discard", *WHY)
     await live.settle(consumer)
     assert await schedule.place(key) == "discarded"
+
+
+async def test_what_was_taken_back_is_purged_like_what_was_sent(
+    live: ConsumerHarness, schedule: Scheduling
+) -> None:
+    consumer = reminders(live.stream)
+    await live.migrate(consumer)
+    for number in (1, 2):
+        await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
+    await live.publish(OrderPaid(), "o1", 2)
+    await live.settle(consumer)
+    await schedule.opener().step()
+    _, waiting = await schedule.keys()
+    await age(live, 60)
+    await purge(live, consumer)
+    assert await schedule.keys() == [waiting]
+    assert await schedule.asked() == (1, 0)
+    assert await schedule.reasons() == {"its time"}
 
 
 async def test_a_floor_that_is_written_but_not_committed_vouches_for_nothing(

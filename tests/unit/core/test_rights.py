@@ -38,7 +38,7 @@ ROOMS = {
 }
 LEFT = {
     Duty.RUNNER: {
-        "consumers insert",  # by migrate
+        *("consumers insert", "views insert"),  # by migrate
         "decisions update",  # the owner's purge
         *(f"{table} delete" for table in ("audit", "audit_chain")),  # the owner's purge
         *("roles insert", "roles delete"),  # by `projectionist roles`

@@ -26,6 +26,7 @@ from projectionist.api import (
     ProjectionistError,
     Reactor,
     Refuse,
+    Scheduled,
     SqlProjection,
     Tx,
     event,
@@ -186,6 +187,19 @@ class AsksNow(Projection, **PLACE, table="asks_now", key="box"):
         self.open = True
 
 
+class AsksMoment(Reactor, **PLACE):
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> Scheduled:
+        return BoxTold(to="a").at(dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+
+
+class OtherMoment(Reactor, **PLACE):
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> Scheduled:
+        REMEMBERED.append("once more")
+        return BoxTold(to="a").after(dt.timedelta(days=len(REMEMBERED)))
+
+
 class AsksChance(Reactor, **PLACE):
     @on(BoxFilled)
     def filled(self, event: BoxFilled) -> BoxTold | None:
@@ -248,6 +262,8 @@ ONCE: set[tuple[str, int]] = set()
         (AsksTime, r"not pure: AsksTime.filled asks for time.time"),
         (AsksDay, r"asks for date.today"),
         (AsksNow, r"asks for datetime.now"),
+        (AsksMoment, r"AsksMoment.filled asks for datetime.now"),
+        (OtherMoment, r'intents? BoxTold {"to":"a"} at 2026'),
         (AsksChance, r"AsksChance.filled asks for random.random"),
         (DrawsId, r"DrawsId.filled asks for os.urandom"),
         (Remembers, r"remembers something beside its rows.*\n  row '\d' with number = \d+, not \d+"),
