@@ -40,19 +40,23 @@ def consumer_path(name: str) -> str:
 def needs(status: Status) -> list[Need]:
     """Return what waits for somebody: what stops everything first, then by how long it waits."""
     found = [*_of_parts(status), *_of_setbacks(status), *_of_consumers(status), *_of_shared(status)]
-    found += [
-        Need(
+    found += _of_outbox(status)
+    stopped = len([*_of_parts(status)])
+    return found[:stopped] + sorted(found[stopped:], key=lambda one: -(one.age_s or 0.0))
+
+
+def _of_outbox(status: Status) -> Iterator[Need]:
+    """Yield its troubles: of a provider, of a consumer whose intents are late, or of all."""
+    ages = {each.name: each.oldest_s for each in status.outbox.providers}
+    for one in status.outbox.troubles:
+        yield Need(
             about=f"Outbox, {one.about}" if one.about != "outbox" else "Outbox",
             text=one.text,
             remedy=one.remedy,
-            href=f"/outbox?{urlencode({'provider': one.about})}" if one.about != "outbox" else "/outbox",
+            href=f"/outbox?{urlencode({'provider': one.about})}" if one.about in ages else "/outbox",
             label="See the outbox",
-            age_s=next((each.oldest_s for each in status.outbox.providers if each.name == one.about), None),
+            age_s=ages.get(one.about),
         )
-        for one in status.outbox.troubles
-    ]
-    stopped = len([*_of_parts(status)])
-    return found[:stopped] + sorted(found[stopped:], key=lambda one: -(one.age_s or 0.0))
 
 
 def _of_parts(status: Status) -> Iterator[Need]:

@@ -47,6 +47,7 @@ async def show(desk: Desk, request: Request) -> Response:
         needs=[one for one in needs(seen.status) if one.about.startswith("Outbox")],
         providers=[(one, provider_condition(one)) for one in seen.status.outbox.providers],
         relays=seen.status.outbox.relays,
+        scheduled=seen.status.outbox.scheduled,
         waiting=[row for row in rows if row["state"] in FOR_A_PERSON],
         others=[row for row in rows if row["state"] not in FOR_A_PERSON],
         provider=given.get("provider") or None,
