@@ -10,9 +10,11 @@ import pytest
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import Child, projectionist
+from tests.support.rebuilding import RebuildHarness
 from tests.support.reference_fold import decisions, facts, reckon
+from tests.support.several_rows import Cancelled, Placed, Renamed, StockMoved, several
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
-from tests.support.shop_app import APP, environment
+from tests.support.shop_app import APP, SEVERAL_APP, environment
 
 from projectionist.runner.database.barrier import barrier_key
 
@@ -243,3 +245,33 @@ async def test_a_process_of_older_code_ends_with_one_line_that_says_what_to_do(l
     assert ended.code == 1
     assert "newer code" in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("point", ["batch.folded", "batch.written", "batch.committed"])
+async def test_of_two_processes_with_rows_of_several_one_is_killed_and_nothing_is_lost(
+    live: ConsumerHarness, point: str
+) -> None:
+    """Orders come with their lines, and stock moves between two warehouses, which both processes lock."""
+    s = several(live.stream)
+    await live.migrate(s.Lines, s.Stock)
+    env = environment(live, batch__max_rows="20")
+    order = [Placed(("a", "b"), (1, 2)), StockMoved("a", "x", "y", 1), Renamed("b", "c"), Cancelled()]
+    events = [(event, f"o{n}", v) for v, event in enumerate(order, 1) for n in range(40) if v < 4 or n % 2]
+    await live.publish_all((event, name, version, f"{name}:{version}") for event, name, version in events)
+    async with projectionist("run", SEVERAL_APP, env=env, pause_at={point: 2}) as doomed:
+        await doomed.paused(point)  # or the other would have done all the work before it
+        async with projectionist("run", SEVERAL_APP, env=env) as other:
+            doomed.signal(signal.SIGKILL)
+            assert (await doomed.ended()).code == -signal.SIGKILL
+            await live.settled(s.Lines, s.Stock)
+            await stop(other)
+
+    assert sorted(await live.rows("lines")) == sorted(
+        row for n in range(0, 40, 2) for row in ((f"o{n}", 0, "a", 1), (f"o{n}", 1, "c", 2))
+    )
+    assert sorted(await live.rows("stock")) == [("x", "a", -40, 40), ("y", "a", 40, 40)]
+    assert await inspection.count_intents(live) == 120
+    assert len(set(await inspection.rows(live, "intents", "key"))) == 120
+    for cls in (s.Lines, s.Stock):
+        assert await live.unaccounted(cls) == []
+        assert (await RebuildHarness(live).verify(cls)).drifted == 0

@@ -31,7 +31,8 @@ FIELDS = {
     "generations": "generation state",
     "inbox": "consumer data hash id incarnation seq state",
     "incidents": "aggregate closed detail id kind seq version",
-    "intents": "aggregate baggage class destination id key ordering provider seq slot source state traceparent version",
+    "intents": "aggregate baggage body class destination id key ordering provider seq slot source state "
+    "traceparent version",
     "own_names": "name",
     "parked": "aggregate attempts baggage budget cause due edited_hash error error_class hash id ordered version",
     "positions": "aggregate due finding head owner parked version",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.keyed_lines import keyed
 from tests.support.servers import Stream
+from tests.support.several_rows import several
 from tests.support.shop import shop
 
 from projectionist.runner import App
@@ -15,6 +16,8 @@ from projectionist.runner import App
 APP = "tests.support.shop_app:app"
 KEYED_APP = "tests.support.shop_app:keyed_app"
 """Consumers whose keys have several columns."""
+SEVERAL_APP = "tests.support.shop_app:several_app"
+"""Consumers whose events have several rows."""
 
 
 def environment(live: ConsumerHarness, *, poison: str = "", **settings: str) -> Mapping[str, str]:
@@ -35,4 +38,6 @@ if "LAB_STREAM" in os.environ:
     _shop.trouble.poison.update(filter(None, os.environ["LAB_POISON"].split(",")))
     _keyed = keyed(Stream(os.environ["LAB_STREAM"]))
     keyed_app = App(projections=[_keyed.Lines, _keyed.Stock])
+    _several = several(Stream(os.environ["LAB_STREAM"]))
+    several_app = App(projections=[_several.Lines, _several.Stock])
     app = App(projections=[_shop.Orders, _shop.Spend])

@@ -35,7 +35,8 @@ class MemoryConsumer:
         self.rows: dict[Any, Row] = {}
         """In database form, by key."""
         self.intents: list[tuple[str, str, bytes, datetime | None]] = []
-        """The event's id, the slot and the content of each, and when it is to be sent; cancels too."""
+        """The event's id, the slot, with the row's key where there are several, and the content of each, and when it is
+        to be sent; cancels too."""
         self.failures: dict[str, tuple[str, str]] = {}
         """The class and the message of what a handler raised, by the event's id."""
 
@@ -72,7 +73,9 @@ class MemoryConsumer:
             one = order[failure.step.index][1]
             self.failures[one.id] = (failure.error_class, failure.message)
             failed[one.aggregate or one.id] = one
-        self.intents += [(order[at][1].id, made.counted, made.body, made.due) for at, made in folded.intents]
+        for at, made in folded.intents:
+            slot = made.counted if made.scope is None else f"{made.counted} of row {made.scope}"
+            self.intents.append((order[at][1].id, slot, made.body, made.due))
         for key, row in folded.rows.items():
             if row is None:
                 self.rows.pop(key, None)

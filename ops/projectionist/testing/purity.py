@@ -35,7 +35,7 @@ class HandlerWatch:
     def __init__(self, definition: Definition) -> None:
         self._name = definition.cls.__name__
         handlers = set(definition.handlers.values())
-        functions = {one for h in handlers for one in (h.call, h.key, h.when) if callable(one)}
+        functions = {one for h in handlers for one in (h.call, h.key, h.each, h.when) if callable(one)}
         codes = [(getattr(one, "__code__", None), one) for one in functions]
         self._codes: dict[CodeType, str] = {code: one.__qualname__ for code, one in codes if code is not None}
         self.seen: dict[str, None] = {}

@@ -28,6 +28,8 @@ X = TypeVar("X")
 
 Key = str | tuple[str, ...] | Callable[..., object] | None
 When = Callable[..., bool] | None
+Each = Callable[..., Iterable[object]] | None
+Below = str | tuple[str, ...] | None
 
 MARKS = "__projectionist_on__"
 
@@ -38,7 +40,11 @@ class On(NamedTuple):
     event: type[AnyEvent]
     key: Key
     when: When
+    each: Each = None
+    rows: tuple[str, ...] = ()
+    shared: bool = False
     key_reads_envelope: bool = False
+    """Whether `key`, or `each`, takes it."""
     when_reads_envelope: bool = False
     batch: bool = False
     """The method takes a run of events at once."""
@@ -96,6 +102,33 @@ def on(
 @overload
 def on(
     event: type[E],
+    /,
+    *,
+    each: Callable[[E], Iterable[object]],
+    shared: bool = False,
+    when: Callable[[Any, E], bool] | Callable[[Any, E, Envelope], bool] | None = None,
+) -> Marker[E]: ...
+@overload
+def on(
+    event: type[E],
+    /,
+    *,
+    each: Callable[[E, Envelope], Iterable[object]],
+    shared: bool = False,
+    when: Callable[[Any, E], bool] | Callable[[Any, E, Envelope], bool] | None = None,
+) -> Marker[E]: ...
+@overload
+def on(
+    event: type[E],
+    /,
+    *,
+    rows: str | tuple[str, ...],
+    key: str | tuple[str, ...] | Callable[[E], object] | Callable[[E, Envelope], object] | None = None,
+    when: Callable[[Any, E], bool] | Callable[[Any, E, Envelope], bool] | None = None,
+) -> Marker[E]: ...
+@overload
+def on(
+    event: type[E],
     second: type[E2],
     /,
     *,
@@ -104,6 +137,9 @@ def on(
     | Callable[[E | E2], object]
     | Callable[[E | E2, Envelope], object]
     | None = None,
+    each: Callable[[E | E2], Iterable[object]] | Callable[[E | E2, Envelope], Iterable[object]] | None = None,
+    rows: str | tuple[str, ...] | None = None,
+    shared: bool = False,
     when: Callable[[Any, E | E2], bool] | Callable[[Any, E | E2, Envelope], bool] | None = None,
 ) -> Marker[E | E2]: ...
 @overload
@@ -118,6 +154,11 @@ def on(
     | Callable[[E | E2 | E3], object]
     | Callable[[E | E2 | E3, Envelope], object]
     | None = None,
+    each: Callable[[E | E2 | E3], Iterable[object]]
+    | Callable[[E | E2 | E3, Envelope], Iterable[object]]
+    | None = None,
+    rows: str | tuple[str, ...] | None = None,
+    shared: bool = False,
     when: Callable[[Any, E | E2 | E3], bool] | Callable[[Any, E | E2 | E3, Envelope], bool] | None = None,
 ) -> Marker[E | E2 | E3]: ...
 @overload
@@ -129,21 +170,38 @@ def on(
     /,
     *more: type[AnyEvent],
     key: Key = None,
+    each: Each = None,
+    rows: Below = None,
+    shared: bool = False,
     when: When = None,
 ) -> Marker[Any]: ...
-def on(*events: Any, key: Key = None, when: When = None) -> Marker[Any]:
+def on(
+    *events: Any,
+    key: Key = None,
+    each: Each = None,
+    rows: Below = None,
+    shared: bool = False,
+    when: When = None,
+) -> Marker[Any]:
     """Make the method the handler of these events.
 
     Without `key` it gets the row of the event's own aggregate; of a key of several columns the first is the
     aggregate's id, and the others are the event's fields of their names. `key="field"`, or a tuple of fields, or a
     function of the event, or of event and envelope, takes the row's key from the event and makes the row shared by
-    all aggregates. `when(row,
-    event)` false, or `when(row, event, envelope)`: the row stays as it is, no intent is made, and the event counts
-    as applied. `when=absent`: only if there is no row yet.
+    all aggregates.
+
+    `each`, a function of the event, or of event and envelope, returns the keys of several rows: the method runs once
+    with each. They begin with the aggregate's id, which may be left out; `shared=True` lets them be any.
+    `rows="first"`, or a tuple of leading columns of the key, runs it with each row that is there and has these values:
+    the aggregate's id and the event's fields of their names, or what `key` takes from the event. One row that fails
+    fails the event.
+
+    `when(row, event)` false, or `when(row, event, envelope)`: the row stays as it is, no intent is made, and the event
+    counts as applied. `when=absent`: only if there is no row yet.
     """
     if not events:
         raise DefinitionError("@on names no event", remedy="Write @on(SomeEvent)")
-    marks = tuple(checked(event, key, when) for event in events)
+    marks = tuple(checked(event, key, when, each, rows, shared=shared) for event in events)
 
     def mark(method: Callable[..., Any]) -> Callable[..., Any]:
         setattr(method, MARKS, (*marks, *getattr(method, MARKS, ())))
@@ -157,7 +215,15 @@ def absent(row: object, event: object) -> bool:
     raise TypeError("absent is a mark for when=; it is not called")
 
 
-def checked(event: type[AnyEvent], key: Key, when: When) -> On:
+def checked(
+    event: type[AnyEvent],
+    key: Key,
+    when: When,
+    each: Each = None,
+    rows: Below = None,
+    *,
+    shared: bool = False,
+) -> On:
     """Return the mark of one event. Raises DefinitionError."""
     if not _is_known(event):
         shown = getattr(event, "__name__", repr(event))
@@ -165,20 +231,74 @@ def checked(event: type[AnyEvent], key: Key, when: When) -> On:
             f"@on({shown}): that is no event with a type",
             remedy=f'Declare it: class {shown}(Event, type="…"), or put @event(type="…") above it',
         )
+    _check_together(event, key, when, each, rows, shared=shared)
     by_envelope = False
-    if not (key is None or isinstance(key, str) or _names_fields(key)):
+    if each is not None:
+        by_envelope = _check_each(event, each)
+    elif not (key is None or isinstance(key, str) or _names_fields(key)):
         by_envelope = _check_key(event, key)
     return On(
         event=event,
         key=key,
         when=when,
+        each=each,
+        rows=(rows,) if isinstance(rows, str) else rows or (),
+        shared=shared,
         key_reads_envelope=by_envelope,
         when_reads_envelope=when is not None and _check_when(event, when),
     )
 
 
+def _check_together(
+    event: type[AnyEvent], key: Key, when: When, each: Each, rows: Below, *, shared: bool
+) -> None:
+    """Refuse keywords that contradict each other."""
+    where = f"@on({event.__name__}"
+    if each is not None and (key is not None or rows is not None):
+        other = "key" if key is not None else "rows"
+        raise DefinitionError(
+            f"{where}, each=…, {other}={key or rows!r})",
+            remedy=f"each= gives whole keys: leave {other}= out; shared=True where they are not the aggregate's own",
+        )
+    if shared and each is None:
+        raise DefinitionError(
+            f"{where}, shared=True)", remedy="It belongs to each=; key= makes a row shared by itself"
+        )
+    if rows is None:
+        return
+    if not rows or not (isinstance(rows, str) or _names_fields(rows)):
+        raise DefinitionError(
+            f"{where}, rows={rows!r})", remedy='Name leading columns of the key: rows="order_id"'
+        )
+    if when is absent:
+        raise DefinitionError(
+            f"{where}, rows={rows!r}, when=absent)",
+            remedy="rows= finds rows that are there: each= names keys",
+        )
+
+
 def _names_fields(key: object) -> bool:
     return isinstance(key, tuple) and all(isinstance(field, str) for field in key)
+
+
+_UNORDERED = (set, frozenset)
+
+
+def _check_each(event: type[AnyEvent], each: object) -> bool:
+    """Refuse what cannot return keys in an order; True where it takes the envelope."""
+    where = f"@on({event.__name__}, each={getattr(each, '__name__', each)})"
+    cure = "each= is a function of the event, or of (event, envelope), that returns keys: each=lambda event: [(…), …]"
+    if not callable(each):
+        raise DefinitionError(where, remedy=cure)
+    reads = _reads_envelope(where, each, 1, cure)
+    answer = returned(each)
+    kind = get_origin(answer) or answer
+    if kind in _UNORDERED:
+        raise DefinitionError(f"{where} returns {answer}, which has no order", remedy="Return a list of keys")
+    told = isinstance(kind, type) and kind not in (Any, object)
+    if told and (not issubclass(kind, Iterable) or issubclass(kind, str | bytes)):
+        raise DefinitionError(f"{where} returns {answer}", remedy=cure)
+    return reads
 
 
 _SEVERAL = (list, set, frozenset, dict, Iterable, Iterator, Sequence, Mapping)
@@ -198,7 +318,7 @@ def _check_key(event: type[AnyEvent], key: object) -> bool:
     if (get_origin(answer) or answer) in _SEVERAL:
         raise DefinitionError(
             f"{where} returns {answer}, and an event has one row",
-            remedy="Return one value; an event that changes several rows is for a SqlProjection",
+            remedy="Return one value; for an event that has several rows write each=",
         )
     return reads
 

@@ -21,21 +21,8 @@ class Handler:
     """One event's handler: the method that the fold calls, and its row's key."""
 
     __slots__ = (
-        *(
-            "absent",
-            "bare",
-            "batch",
-            "by_id",
-            "call",
-            "copies",
-            "envelope",
-            "event",
-            "key",
-            "name",
-            "ordered",
-            "own",
-        ),
-        *("key_reads_envelope", "row_key", "when", "when_reads_envelope"),
+        *("absent", "bare", "batch", "by_id", "call", "copies", "each", "envelope", "event", "key", "name"),
+        *("key_reads_envelope", "ordered", "own", "row_key", "rows", "several", "when", "when_reads_envelope"),
     )
 
     def __init__(self, name: str, call: Callable[..., Any], mark: On, *, envelope: bool) -> None:
@@ -43,9 +30,15 @@ class Handler:
         self.event = mark.event
         self.call = call
         self.key = mark.key
+        self.each = mark.each
+        self.rows = mark.rows
+        """The leading columns of the key that tell its rows, where it takes all rows below them."""
+        self.several = bool(mark.each or mark.rows)
+        """It runs once for each of several rows."""
         self.key_reads_envelope = mark.key_reads_envelope
-        self.own = mark.key is None
-        """The row is the aggregate's own, so that the position's lock covers it."""
+        """`key`, or `each`, takes it."""
+        self.own = mark.key is None and not mark.shared
+        """Its rows are the aggregate's own, so that the position's lock covers them."""
         self.absent = mark.when is absent
         self.when = None if self.absent else mark.when
         self.when_reads_envelope = mark.when_reads_envelope
@@ -62,7 +55,8 @@ class Handler:
         self.by_id = False
         """The aggregate's id alone names the row, so that it is the same for every event."""
         self.row_key: RowKey = _no_row
-        """From aggregate id, event and envelope to the row's key in database form. Raises BadValue."""
+        """From aggregate id, event and envelope to the row's key in database form, or, of a handler of several, to Keys
+        or a Prefix. Raises BadValue."""
 
     def holds(self, row: Any, event: AnyEvent, envelope: Callable[[], Envelope]) -> bool:
         """Return whether the condition lets the event through."""
@@ -174,10 +168,13 @@ def _check_assigned(cls: type, name: str, method: Callable[..., Any]) -> None:
 
 
 def _check_rowless(cls: type, name: str, mark: On, *, is_async: bool) -> None:
-    keyword = (
-        "key" if mark.key is not None else "when" if mark.when is absent or (is_async and mark.when) else ""
-    )
-    if keyword:
+    given = {
+        "key": mark.key is not None,
+        "each": mark.each is not None,
+        "rows": bool(mark.rows),
+        "when": mark.when is absent or (is_async and mark.when is not None),
+    }
+    for keyword in (word for word, is_given in given.items() if is_given):
         raise DefinitionError(
             f"{cls.__name__}.{name} has {keyword}=, and there is no row for it",
             remedy="Decide it in the handler; rows of its own has a Projection",

@@ -13,6 +13,7 @@ from tests.support.keyed_lines import LineAdded, keyed
 from tests.support.rebuilding import RebuildHarness, dying
 from tests.support.retention import age, forgets_after, purge, sent
 from tests.support.servers import SCHEMA
+from tests.support.several_rows import Closed, StockMoved, several
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Projection, on
@@ -265,3 +266,29 @@ async def test_sql_without_order_is_rebuilt_without_versions(live: ConsumerHarne
     assert rows_left((await erase(live, journal, event="e1")).undone) == ["Journal"]
     await RebuildHarness(live).rebuild(journal, accept_differences=True)
     assert await live.rows("journal") == [("e2", "kept")]
+
+
+async def test_rows_of_an_erased_event_that_had_several_are_folded_anew(live: ConsumerHarness) -> None:
+    s = several(live.stream)
+    await live.migrate(s.Lines, s.Stock)
+    await live.publish(StockMoved("a", "x", "y", 1), "o1", 1, id="e1")
+    await live.publish(StockMoved("a", "x", "y", 2), "o2", 1, id="e2")
+    await live.settle(s.Lines, s.Stock)
+    done = await erase(live, s.Lines, s.Stock, aggregate="order/o1")
+    told = {one.consumer: one.rows for one in done.consumers}
+    assert "2 rows are folded anew" in told["Stock"]
+    assert await live.rows("stock") == [("x", "a", -2, 1), ("y", "a", 2, 1)]
+    assert await is_right(live, s.Stock)
+
+
+async def test_rows_that_an_erased_event_found_below_a_prefix_are_for_a_rebuild(
+    live: ConsumerHarness,
+) -> None:
+    s = several(live.stream)
+    await live.migrate(s.Stock)
+    await live.publish(StockMoved("a", "x", "y", 1), "o1", 1, id="e1")
+    await live.publish(Closed("x"), "o2", 1, id="e2")
+    await live.settle(s.Stock)
+    done = await erase(live, s.Stock, aggregate="order/o2")
+    assert "to be rebuilt: a handler with rows= took one of the events" in str(done.consumers[0].rows)
+    assert await live.rows("stock") == [("y", "a", 1, 1)]

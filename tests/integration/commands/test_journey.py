@@ -11,8 +11,9 @@ from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.keyed_lines import LineAdded, keyed
 from tests.support.retention import age, purge, sent
+from tests.support.several_rows import Cancelled, Closed, Placed, StockMoved, several
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
-from tests.support.shop_app import APP, KEYED_APP, environment
+from tests.support.shop_app import APP, KEYED_APP, SEVERAL_APP, environment
 
 from projectionist.projections import Projection, on
 
@@ -373,3 +374,27 @@ async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: Consum
     assert "not by a handler" in passage["note"]
     assert "a producer: has asked for it (added" in await cli.done("journey", "--intent", "k-1")
     live.tampered = True  # no consumer has applied what it is of
+
+
+async def test_the_rows_of_an_event_are_named_by_their_keys_or_by_what_they_are_below(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    s, cli = several(live.stream), Cli(live, tmp_path, **environment(live))
+    await live.migrate(s.Lines, s.Stock)
+    await live.publish(Placed(("a",) * 7, (0,) * 7), "o-1", 1, id="placed")
+    await live.publish(Cancelled(), "o-1", 2, id="cancelled")
+    await live.publish(StockMoved("a", "x", "y", 1), "o-1", 3, id="moved")
+    await live.publish(Closed("x"), "o-1", 4, id="closed")
+    await live.publish(Placed((), ()), "o-1", 5, id="empty")
+    await live.settle(s.Lines, s.Stock)
+
+    for event, consumer, named in (
+        ("placed", "Lines", ", ".join(f'["o-1",{no}]' for no in range(5)) + " and 2 more"),
+        ("cancelled", "Lines", '["o-1", …]'),
+        ("moved", "Stock", '["x","a"], ["y","a"]'),
+        ("closed", "Stock", '["x", …]'),
+    ):
+        found = passages(await journey(cli, event, "--app", SEVERAL_APP))[consumer]
+        assert found["rows"] == [f"public.{consumer.lower()} {named}"]
+    empty = passages(await journey(cli, "empty", "--app", SEVERAL_APP))["Lines"]
+    assert (empty["idle"], empty["rows"]) == (True, [])

@@ -14,6 +14,7 @@ from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
 from tests.support.process import projectionist
 from tests.support.scrape import free_port
+from tests.support.several_rows import several
 from tests.support.shop import OrderNoted, OrderPlaced, mended, shop
 from tests.support.shop_app import APP, environment
 
@@ -292,6 +293,14 @@ async def test_settings_that_cannot_be_kept_are_named(live: ConsumerHarness) -> 
     found = waits(await examined(live, cls, retention_s=60.0, ack="after-store"))
     assert found["Orders: retention"].mend == 'Set retention_s of [consumers.Orders] to "forever"'
     assert "raises no alert" in found["Orders: monitored"].found
+
+
+async def test_rows_that_are_found_below_a_shared_prefix_are_noted(live: ConsumerHarness) -> None:
+    s = several(live.stream)
+    await live.migrate(s.Lines, s.Stock)
+    found = {(one.about, one.name): one for one in (await examined(live, s.Lines, s.Stock)).checks}
+    assert found["Stock", "rows"].found.startswith("closed takes the rows that are there")
+    assert ("Lines", "rows") not in found
 
 
 async def test_events_without_an_id_are_a_fault_where_there_is_no_order(live: ConsumerHarness) -> None:

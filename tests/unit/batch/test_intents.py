@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.deliveries import delivery
@@ -12,6 +14,7 @@ from projectionist.core.settings.settings import Policy
 from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.intents.intent import EmittedIntent, ordering_of
 from projectionist.outbox.intents.keys import frozen_body
+from projectionist.outbox.intents.schedule import EmittedCancel
 from projectionist.projections import definition
 from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.batch.intents import IntentFactories, stage_intents
@@ -95,3 +98,34 @@ def test_intents_are_written_in_the_order_they_were_asked_for() -> None:
         (one.aggregate, one.version)
         for one in stage_intents(asked, IntentFactories(consumer()), BatchWrites())
     ] == order
+
+
+def test_a_cancel_of_one_row_is_about_what_that_row_alone_has_scheduled() -> None:
+    made, wishes = IntentFactories(consumer()), [('["o1",0]', 5), ('["o1",1]', 5), (None, 5)]
+    asked = [
+        (
+            delivery(1, "order/o1", seq=seq),
+            EmittedIntent("Receipt", Receipt("o1"), b"{}", datetime(2026, 1, 1, tzinfo=UTC), scope),
+        )
+        for scope, seq in wishes
+    ]
+    taken = [
+        (delivery(2, "order/o1", seq=6), EmittedCancel("Receipt", Receipt, scope)) for scope, _ in wishes
+    ]
+    scheduled, cancels = (stage_intents(some, made, BatchWrites()) for some in (asked, taken))
+
+    assert [one.slot for one in scheduled] == [one.slot for one in cancels]
+    assert len({one.slot for one in scheduled}) == len({one.key for one in (*scheduled, *cancels)}) / 2 == 3
+    assert scheduled[2].slot == "Mail"
+    assert "o1" not in scheduled[0].slot, "a row's key is content, and a slot is not"
+
+
+def test_intents_of_two_rows_have_two_keys_and_the_slot_of_their_class() -> None:
+    one, other = (
+        (delivery(1, "order/o1", seq=5), EmittedIntent("Receipt", Receipt("o1"), b"{}", None, scope))
+        for scope in ('["o1",0]', '["o1",1]')
+    )
+    first, second = stage_intents([one, other], IntentFactories(consumer()), BatchWrites())
+
+    assert first.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail", '["o1",0]') != second.key
+    assert first.slot == second.slot == "Mail"

@@ -137,7 +137,23 @@ class SoundUnordered(Projection, **PLACE, sequence="unordered", table="sound_uno
         self.most = max(self.most, event.pieces)
 
 
-@pytest.mark.parametrize("sound", [SoundBox, SoundOwner, SoundReactor, SoundUnordered])
+class SoundMarks(Projection, **PLACE, table="sound_marks", key=("box", "no")):
+    box: str
+    no: int
+    mark: str = ""
+
+    @on(BoxMarked, each=lambda event: range(len(event.marks)))
+    def marked(self, event: BoxMarked) -> BoxTold:
+        self.mark = event.marks[self.no]
+        return BoxTold(to=self.mark)
+
+    @on(BoxClosed, rows="box")
+    def closed(self, event: BoxClosed) -> Iterator[BoxTold | Delete]:
+        yield BoxTold(to=self.mark)
+        yield Delete()
+
+
+@pytest.mark.parametrize("sound", [SoundBox, SoundOwner, SoundReactor, SoundUnordered, SoundMarks])
 def test_a_sound_consumer_passes(sound: type) -> None:
     check_projection(sound, events=HISTORIES)
 
@@ -303,3 +319,16 @@ def test_what_cannot_be_checked_says_why(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_drawn_and_is_no_history_is_told_with_what_to_draw(events: Any) -> None:
     with pytest.raises(ProjectionistError, match=r"no aggregate with its event\. Draw lists of pairs"):
         check_projection(SoundBox, events=events)
+
+
+def test_keys_that_hang_on_the_clock_are_shown() -> None:
+    class Hasty(Projection, **PLACE, table="hasty", key=("box", "no")):
+        box: str
+        no: int
+
+        @on(BoxMarked, each=lambda event: [int(time.time())])
+        def marked(self, event: BoxMarked) -> None:
+            """Do nothing."""
+
+    with pytest.raises(AssertionError, match=r"<lambda> asks for time\.time"):
+        check_projection(Hasty, events=SHORT)

@@ -37,6 +37,14 @@ def registered(
             f"a change of {'; '.join(definition.unfollowed)} is not noticed as new code",
             "Raise revision= when it changes what events do, or name it by a constant of the module",
         )
+    if definition.below_shared:
+        yield note(
+            name,
+            "rows",
+            f"{', '.join(definition.below_shared)} takes the rows that are there: one that another aggregate makes at "
+            "the same moment may be left out, and a rebuild may differ",
+            "Make rows= the aggregate's own, or let a later event repeat it",
+        )
     yield from _waiting(name, row)
     yield from _processes(name, row)
     yield from _settings(definition, row, settings, found)

@@ -185,6 +185,8 @@ class EmittedIntent(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     due: datetime | None = None
     """When it is to be sent; None: at once."""
+    scope: str | None = None
+    """The key of the row it was asked for with, where a handler runs with several."""
 
     @property
     def counted(self) -> str:

@@ -15,21 +15,30 @@ from projectionist.core.pydantic_models import write_model
 _encode = msgspec.json.Encoder(enc_hook=write_model, order="sorted").encode
 
 
-def intent_key(consumer: str, source: str, id: str, slot: str) -> str:  # noqa: A002 the envelope's word
-    """Return the provider's idempotency key: consumer, identity of the event, slot, and nothing else.
+def intent_key(
+    consumer: str,
+    source: str,
+    id: str,  # noqa: A002 the envelope's word
+    slot: str,
+    scope: str | None = None,
+) -> str:
+    """Return the provider's idempotency key: consumer, identity of the event, slot, scope if any, and nothing else.
 
     Each part carries its length, so that no two different sets of parts are ever the same bytes.
     """
-    return key_maker(consumer, slot)(source, id)
+    return key_maker(consumer, slot)(source, id, scope)
 
 
-def key_maker(consumer: str, slot: str) -> Callable[[str, str], str]:
-    """Return `intent_key` for many events, given as (source, id), of one consumer and slot."""
+def key_maker(consumer: str, slot: str) -> Callable[[str, str, str | None], str]:
+    """Return `intent_key` for many events, given as (source, id, scope), of one consumer and slot."""
     begin, end = _part(consumer), _part(slot)
 
-    def key(source: str, id: str) -> str:  # noqa: A002
+    def key(source: str, id: str, scope: str | None) -> str:  # noqa: A002
         name = id.encode()
         text = begin + _part(source) + len(name).to_bytes(4, "big") + name + end
+        if scope is not None:
+            row = scope.encode()
+            text += len(row).to_bytes(4, "big") + row
         return blake2b(text, digest_size=16).hexdigest()
 
     return key

@@ -40,6 +40,8 @@ class EmittedCancel(msgspec.Struct, frozen=True, gc=False):
 
     slot: str
     intent: type[Intent]
+    scope: str | None = None
+    """The key of the row it was returned with, where a handler runs with several: it is about that row's intents."""
 
     @property
     def counted(self) -> str:

@@ -104,6 +104,13 @@ class Definition:
         plain = data if self.decrypt is None else self.decrypt(type, data)
         return events.decode(handler.event, type, schema, plain)
 
+    @property
+    def below_shared(self) -> tuple[str, ...]:
+        """Return the handlers that take whatever rows are there below a prefix, which other aggregates make too."""
+        unordered = self.sequence == "unordered"
+        found = {one.name for one in self.handlers.values() if one.rows and (unordered or not one.own)}
+        return tuple(sorted(found))
+
     @cached_property
     def intents(self) -> tuple[type[Intent], ...]:
         """Return the Intent classes that the handlers' annotations name, by name."""

@@ -70,7 +70,7 @@ def _reach_of(definition: Definition) -> CodeReach:
     for step in steps:
         reach.function(step)
     for handler in definition.handlers.values():
-        for function in (handler.when, handler.key):
+        for function in (handler.when, handler.key, handler.each):
             if callable(function):
                 reach.function(function, in_class=_stands_in(function, definition.cls))
     return reach

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from projectionist.core.errors import DefinitionError
 from projectionist.projections.annotations import returned
+from projectionist.projections.compiled.event_rows import below, each_key, prefix_of
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import AnyEvent, fields_of
@@ -20,10 +21,20 @@ from projectionist.projections.tables.table_key import TableKey
 
 
 def row_key(where: str, handler: Handler, key: TableKey) -> RowKey:
-    """Make the function from (aggregate id, event, envelope) to the key of the row, in database form.
+    """Make the function from (aggregate id, event, envelope) to the key of the row, in database form; of a handler of
+    several rows, to their Keys or Prefix.
 
     It raises BadValue where the event has no key that fits; making it raises DefinitionError.
     """
+    if handler.each is not None:
+        return each_key(where, handler, key, None if not handler.own else _own(where, handler, key.first))
+    if handler.rows:
+        leading = below(where, handler, key)
+        return prefix_of(leading, _key(where, handler, leading))
+    return _key(where, handler, key)
+
+
+def _key(where: str, handler: Handler, key: TableKey) -> RowKey:
     if handler.key is None:
         own = _own(where, handler, key.first)
         return _own_of_several(where, handler, own, key) if key.several else own
@@ -42,7 +53,7 @@ def row_key(where: str, handler: Handler, key: TableKey) -> RowKey:
 
 def by_id(handler: Handler, key: TableKey) -> bool:
     """Return True where the aggregate's id alone names the row, so that it is the same for every event."""
-    return handler.own and not key.several and not echoes(handler, key.first)
+    return handler.own and not (key.several or handler.several or echoes(handler, key.first))
 
 
 def echoes(handler: Handler, column: Column) -> bool:

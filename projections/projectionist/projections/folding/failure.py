@@ -37,8 +37,8 @@ class Failure(msgspec.Struct, frozen=True):
     """Seconds the handler asked to wait, for RETRY."""
 
 
-def failure_of(step: Step, error: BaseException) -> Failure:
-    """Make the failure of `step` from `error`."""
+def failure_of(step: Step, error: BaseException, row: str = "") -> Failure:
+    """Make the failure of `step` from `error`; `row` names the one of several that failed."""
     kind, after = FailureKind.RAISED, None
     if isinstance(error, Retry):
         kind, after = FailureKind.RETRY, error.after
@@ -48,7 +48,7 @@ def failure_of(step: Step, error: BaseException) -> Failure:
         step=step,
         kind=kind,
         error_class=_named(error),
-        message=_message(error),
+        message=f"{storable(row[:MOST_MESSAGE])}: {_message(error)}" if row else _message(error),
         stack=_stack(error),
         after=after,
     )

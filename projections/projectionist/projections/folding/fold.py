@@ -65,7 +65,7 @@ def fold(
             if is_ours(error):
                 raise
             cut[unit] = step.index
-            failures[unit] = failure_of(step, error)
+            failures[unit] = failure_of(step, error, "" if rows is None else rows.where(step.handler))
             continue
         if answer is IDLE:
             idle.append(step)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import is_not
 from typing import Any
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
+from projectionist.outbox.intents.schedule import Emitted
 from projectionist.projections.copying import copied
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
@@ -17,6 +18,7 @@ from projectionist.projections.folding.step import Step
 from projectionist.projections.handlers import Handler
 from projectionist.projections.reactor_answers import IDLE, HandlerResult, answer_of
 from projectionist.projections.tables.table import Table
+from projectionist.projections.tables.table_key import MOST_ROWS, Keys, Prefix
 
 Row = tuple[Any, ...]
 
@@ -44,12 +46,14 @@ class Rows:
     """Applies steps to rows. A step that raises leaves no trace: its instance is dropped."""
 
     __slots__ = (
-        *("_cells", "_class", "_columns", "_defaults", "_documents", "_key", "_loaded", "_places"),
-        *("_plain", "_thaws"),
+        *("_below", "_cells", "_class", "_columns", "_defaults", "_documents", "_key", "_loaded", "_places"),
+        *("_plain", "_thaws", "failing"),
     )
 
     def __init__(self, cls: type, table: Table, loaded: Mapping[Any, Row]) -> None:
         self._cells: dict[Any, Cell] = {}
+        self._below: dict[int, dict[Row, set[Any]]] = {}
+        """Keys by so many of their first columns, of all rows that were met: made when they are asked for."""
         self._class = cls
         self._columns = table.columns
         assert table.key is not None, "it has columns"
@@ -60,9 +64,13 @@ class Rows:
         self._documents = {at for at, column in enumerate(table.columns) if column.is_json}
         self._thaws = [(at, column.thaw) for at, column in enumerate(table.columns) if column.thaw]
         self._plain = not self._thaws and not self._documents
+        self.failing: Any = None
+        """The key of the row with which a handler of several ran last: that on which it fails."""
 
     def apply(self, step: Step) -> HandlerResult | None:
         """Run one step; None where the handler answered nothing. Raises what it raises, and BadValue."""
+        if step.handler.several:
+            return self.put_all(step.handler, self.cells(step.key), step.event, step.envelope)
         return self.put(step.handler, self.cell(step.key), step.event, step.envelope)
 
     def cell(self, key: Any) -> Cell:
@@ -72,7 +80,58 @@ class Rows:
             if isinstance(key, BadValue):
                 raise key
             cell = self._cells[key] = Cell(key, self._loaded.get(key))
+            for many, found in self._below.items():
+                found.setdefault(key[:many], set()).add(key)
         return cell
+
+    def cells(self, key: Keys | Prefix | BadValue) -> list[Cell]:
+        """Return the cells of these keys in their order, or of the rows that are there below a prefix, ascending.
+
+        Raises the BadValue that stands in place of them, and one for too many rows.
+        """
+        self.failing = None
+        if isinstance(key, Keys):
+            return [self.cell(one) for one in key.listed]
+        if isinstance(key, BadValue):
+            raise key
+        met = self._met(len(key.values)).get(key.values, ())
+        found = [cell for one in sorted(met) if (cell := self.cell(one)).stored is not None]
+        if len(found) > MOST_ROWS:
+            raise BadValue(f"rows= finds more than {MOST_ROWS:,} rows, the most of one event")
+        return found
+
+    def _met(self, many: int) -> dict[Row, set[Any]]:
+        found = self._below.get(many)
+        if found is None:
+            found = self._below[many] = {}
+            for key in (*self._loaded, *self._cells):
+                found.setdefault(key[:many], set()).add(key)
+        return found
+
+    def put_all(
+        self, handler: Handler, cells: Sequence[Cell], event: AnyEvent, envelope: Callable[[], Envelope]
+    ) -> HandlerResult:
+        """Run a handler on each of these rows; where one fails all are as before, and `failing` tells which it is."""
+        before = [cell.stored for cell in cells]
+        intents: list[Emitted] = []
+        idle = True
+        try:
+            for cell in cells:
+                self.failing = cell.key
+                answer = self.put(handler, cell, event, envelope)
+                idle = idle and answer is IDLE
+                if answer is not None and answer.intents:
+                    scope = self._key.shown(cell.key)
+                    intents += [replace(one, scope=scope) for one in answer.intents]
+        except BaseException:
+            for cell, stored in zip(cells, before, strict=True):
+                cell.stored, cell.row = stored, None
+            raise
+        return IDLE if idle else HandlerResult(intents)
+
+    def where(self, handler: Handler) -> str:
+        """Return the row on which this handler of several has just failed, as errors name it; empty for another."""
+        return f"row {self._key.shown(self.failing)}" if handler.several and self.failing is not None else ""
 
     def put(
         self, handler: Handler, cell: Cell, event: AnyEvent, envelope: Callable[[], Envelope]

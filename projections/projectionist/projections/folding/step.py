@@ -31,7 +31,8 @@ class Step(msgspec.Struct, gc=False):
     envelope: Callable[[], Envelope]
     """Made only if a handler asks for it."""
     key: Any
-    """The row's key in database form, or the BadValue that says why there is none: the step's failure."""
+    """The row's key in database form; of a handler of several rows, Keys or a Prefix; or the BadValue that says why
+    there is none: the step's failure."""
 
 
 def prepared(
@@ -62,14 +63,16 @@ def prepared(
 def key_of(
     handler: Handler, aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]
 ) -> Any:
-    """Return the key of an event's row in database form, or the BadValue that says why there is none."""
+    """Return the key of an event's row in database form, or its Keys or Prefix, or the BadValue that says why there is
+    none."""
     try:
         return handler.row_key(aggregate_id, event, envelope)
     except BadValue as bad:
         return bad
-    except RAISED as error:  # key= may be a user's function, whose error is its event's failure
+    except RAISED as error:  # key= and each= may be a user's function, whose error is its event's failure
         if is_ours(error):
             raise
-        wrong = BadValue(f"key= raised {type(error).__name__}: {error}")
+        keyword = "key" if handler.each is None else "each"
+        wrong = BadValue(f"{keyword}= raised {type(error).__name__}: {error}")
         wrong.__cause__ = error
         return wrong

@@ -13,7 +13,7 @@ from projectionist.core.identifiers import quoted
 from projectionist.projections.tables.columns import Column
 from projectionist.projections.tables.ddl import physical, public
 from projectionist.projections.tables.table import Table
-from projectionist.projections.tables.table_key import TableKey
+from projectionist.projections.tables.table_key import MOST_AT_ONCE, MOST_ROWS, TableKey
 
 Row = tuple[Any, ...]
 
@@ -21,7 +21,10 @@ Row = tuple[Any, ...]
 class ReadModel:
     """The statements of one generation. Rows are tuples in the order of the columns, in database form."""
 
-    __slots__ = ("columns", "delete", "delete_own", "insert_absent", "key", "load", "load_locked", "upsert")
+    __slots__ = (
+        *("below", "below_locked", "columns", "delete", "delete_own", "insert_absent", "key", "load"),
+        *("load_locked", "upsert"),
+    )
 
     def __init__(self, table: Table, schema: str, generation: int) -> None:
         if table.key is None:
@@ -35,6 +38,8 @@ class ReadModel:
         """For COPY."""
         self.load, self.load_locked, self.delete = (_several if table.key.several else _one)(table, target)
         """Rows by key; the same, locked in the order of the keys, for rows that several aggregates share."""
+        self.below, self.below_locked = _below(table, target) if table.key.several else ("", "")
+        """Rows by key and below prefixes, in one pass: `arrays(keys, prefixes)`; one more than an event may have."""
         self.delete_own = f"delete from {target} where {_first(table.key)}"
         """All rows of which the first column of the key is one of these values: an aggregate's own."""
         self.upsert = f"{into} on conflict ({key}) {_update(table)}"
@@ -94,6 +99,34 @@ def _several(table: Table, target: str) -> tuple[str, str, str]:
         f"select r.* from {keys} ({found} for update) as r",
         f"delete from {target} t using ({places}) as d where t.ctid = d.place",
     )
+
+
+def _below(table: Table, target: str) -> tuple[str, str]:
+    """Return what loads, and loads locked, rows by key and rows below prefixes: a branch for each length of a prefix.
+
+    Locks are taken in the order of the arrays, and below a prefix in that of the key, so ascending over all.
+    """
+    assert table.key is not None, "it has columns"
+    columns = table.key.columns
+    arrays = ", ".join(f"${at}::{_array(column)}" for at, column in enumerate(columns, 1))
+    names = ", ".join(f"k{at}" for at, _ in enumerate(columns, 1))
+    keys = f"unnest({arrays}) as k ({names}) cross join lateral"
+
+    def branch(many: int, lock: str) -> str:
+        chosen = [f"t.{quoted(column.name)} = k.k{at}" for at, column in enumerate(columns[:many], 1)]
+        found = f"select {_read(table.columns)} from {target} t where"
+        if many == len(columns):
+            return f"(select * from ({found} {' and '.join(chosen)} and k.k{many} is not null offset 0{lock}) whole)"
+        meant = [f"k.k{many} is not null", f"k.k{many + 1} is null"]
+        ordered = ", ".join(f"t.{quoted(column.name)}" for column in columns)
+        limited = f"order by {ordered} limit {MOST_ROWS + 1}{lock}"
+        return f"(select * from ({found} {' and '.join([*chosen, *meant])} {limited}) below{many})"
+
+    def statement(lock: str) -> str:
+        branches = " union all ".join(branch(many, lock) for many in range(len(columns), 0, -1))
+        return f"select r.* from {keys} ({branches}) as r limit {MOST_AT_ONCE + 1}"
+
+    return statement(""), statement(" for update")
 
 
 def _plain(column: Column) -> str:

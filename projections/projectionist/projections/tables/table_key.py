@@ -16,14 +16,29 @@ from projectionist.projections.errors import BadValue
 from projectionist.projections.tables.columns import Column
 
 MOST_COLUMNS = 4
+MOST_ROWS, MOST_AT_ONCE = 10_000, 50_000
+"""Of one event, and of all events of a batch that have several."""
+
+
+class Keys(msgspec.Struct, frozen=True, gc=False):
+    """The keys of an event's rows, in the order in which its handler gets them."""
+
+    listed: tuple[Any, ...]
+
+
+class Prefix(msgspec.Struct, frozen=True, gc=False):
+    """Values of the leading columns of a key: they stand for all rows that have them."""
+
+    values: tuple[Any, ...]
 
 
 class TableKey:
     """The columns of a key, in its order, and what is done with keys of rows."""
 
-    __slots__ = ("columns", "names", "of", "places", "several")
+    __slots__ = ("_row", "columns", "names", "of", "places", "several")
 
     def __init__(self, columns: Sequence[Column], names: Sequence[str]) -> None:
+        self._row = columns
         at = {column.name: place for place, column in enumerate(columns)}
         self.names = tuple(names)
         self.places = tuple(at[name] for name in names)
@@ -37,6 +52,10 @@ class TableKey:
     def first(self) -> Column:
         """Return the column that is the aggregate's id, where rows are an aggregate's own."""
         return self.columns[0]
+
+    def leading(self, many: int) -> TableKey:
+        """Return the key that its first columns would be."""
+        return TableKey(self._row, self.names[:many])
 
     def parts(self, key: Any) -> Sequence[Any]:
         """Return the values of a key, one a column."""
@@ -59,16 +78,26 @@ class TableKey:
         values = tuple(record)
         return values if self.several else values[0]
 
-    def arrays(self, keys: Collection[Any]) -> list[list[Any]]:
-        """Return keys as the arrays that statements take, one a column; those of several columns in their order."""
+    def arrays(self, keys: Collection[Any], prefixes: Collection[tuple[Any, ...]] = ()) -> list[list[Any]]:
+        """Return keys as the arrays that statements take, one a column; those of several columns in their order.
+
+        Prefixes have nulls for the columns they leave out; no key or prefix may be below another one.
+        """
         if not self.several:
             return [list(keys)]
-        ordered = sorted(keys)
-        return [[key[at] for key in ordered] for at in range(len(self.columns))]
+        ordered = sorted([*keys, *prefixes])
+        width = len(self.columns)
+        if prefixes:
+            ordered = [(*key, *[None] * (width - len(key))) for key in ordered]
+        return [[key[at] for key in ordered] for at in range(width)]
 
     def shown(self, key: Any) -> str:
         """Write a key as people read it: one value as its text, several as a JSON array."""
         return msgspec.json.encode(key).decode() if self.several else str(key)
+
+    def shown_below(self, prefix: Prefix) -> str:
+        """Write a prefix as people read it: `["o-1", …]`."""
+        return f"[{', '.join(msgspec.json.encode(value).decode() for value in prefix.values)}, …]"
 
     def parsed(self, text: str) -> Any:
         """Return the key that `shown` writes as this text, or a person. Raises BadValue."""

@@ -15,10 +15,12 @@ import msgspec
 from projectionist.core.states import DecisionKind
 from projectionist.projections.compiled.definition import Kind
 from projectionist.projections.tables.row_statements import ReadModel
+from projectionist.projections.tables.table_key import Prefix
 from projectionist.runner.admin.erasure_report import CannotErase
 from projectionist.runner.batch.decisions import CorrectionGone, Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.planning import CONTIGUOUS, UNORDERED
+from projectionist.runner.batch.wanted_rows import named_keys
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.handler_failures import HandlersFailed
@@ -77,6 +79,10 @@ class RowsPlan(msgspec.Struct):
         return f"{len(self.keys):,} rows are folded anew" if self.keys else ""
 
 
+class RowsBelow(Exception):
+    """An event was applied to whatever rows there were below a prefix: which, only folding all of them tells."""
+
+
 class ErasedRows:
     """Works out and does what an erase means for the rows of an app's consumers."""
 
@@ -106,6 +112,10 @@ class ErasedRows:
             return RowsPlan(consumer, own=own)
         try:
             keys, lost = await self._keys(consumer, row, target)
+        except RowsBelow:
+            return RowsPlan(
+                consumer, rebuild="a handler with rows= took one of the events, on rows it may have deleted"
+            )
         except CorrectionGone:
             return RowsPlan(consumer, rebuild="a correction is no longer kept, which says what rows")
         if lost:
@@ -152,8 +162,9 @@ class ErasedRows:
                 for delivery in map(read, block):
                     if isinstance(delivery, Delivery) and met.meet(delivery):
                         step = step_of(definition, delivery.seq, delivery)
-                        if step is not None and not isinstance(step.key, Exception):
-                            keys[step.key] = None
+                        if step is not None and isinstance(step.key, Prefix):
+                            raise RowsBelow
+                        keys.update(dict.fromkeys(() if step is None else named_keys(step.key)))
         return list(keys), await self._lost(row, target, met, decided)
 
     async def _lost(self, row: Record, target: EraseTarget, met: _TargetEvents, decided: Decisions) -> int:

@@ -7,12 +7,13 @@ answer says what is lacking.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.projections.errors import BadValue
 from projectionist.projections.folding.step import key_of
+from projectionist.projections.tables.table_key import Keys, Prefix, TableKey
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.decoding.delivery import Delivery
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     Message = Callable[[str, int], Awaitable[StoredMessage | None]]
 
 NO_APP = "which row is in the event, which only its class can read: name the app with --app, or set app in the settings"
+LISTED = 5
+"""So many keys of an event's rows are named."""
 BY_SQL = "its SQL wrote them; which rows is on no record"
 
 
@@ -65,7 +68,7 @@ class RowNames:
         if isinstance(found, BadValue):
             raise RowUnknown(f"the class takes no key from the event now: {found}")
         older = "" if row["code"] == definition.code else " (by the class here, which is not what runs)"
-        return f"{columns.shown(found)}{older}"
+        return f"{_shown(columns, found)}{older}"
 
     async def _event(
         self, connection: Connection, definition: Definition, row: Record, identity: tuple[str, str]
@@ -100,6 +103,16 @@ class RowNames:
         if message is None or message.seq != row["seq"]:
             raise RowUnknown("which row is in the event, and the stream no longer holds it")
         return message.arrival()
+
+
+def _shown(columns: TableKey, key: Any) -> str:
+    """Write what an event says of its rows: their keys, or the first of many, or what they are below."""
+    if isinstance(key, Prefix):
+        return columns.shown_below(key)
+    if not isinstance(key, Keys):
+        return columns.shown(key)
+    more = f" and {len(key.listed) - LISTED:,} more" if len(key.listed) > LISTED else ""
+    return (", ".join(map(columns.shown, key.listed[:LISTED])) or "(none)") + more
 
 
 def _no_envelope() -> Envelope:

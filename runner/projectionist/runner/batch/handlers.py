@@ -15,6 +15,7 @@ from projectionist.projections.folding.step import Step, prepared
 from projectionist.runner.batch.outcomes import FailedAt
 from projectionist.runner.batch.retry_policy import FailureReason, Refusal, next_attempt
 from projectionist.runner.batch.row_key_type import OwnType, kind_of, named
+from projectionist.runner.batch.wanted_rows import wanted_rows
 from projectionist.runner.batch.writes import Again
 
 if TYPE_CHECKING:
@@ -93,7 +94,10 @@ class PureHandlers:
         """Return the rows that the steps need, and what becomes of them."""
         if self._rows is None or not steps:
             return {}, fold(self._consumer.definition, steps, {})
-        loaded = await self._rows.load({step.key for step in steps if not isinstance(step.key, Exception)})
+        wanted = wanted_rows(steps)
+        wanted.check((), len(steps))
+        loaded = await self._rows.load(wanted)
+        wanted.check(loaded, len(steps))
         own = self._consumer.owned()
         kinds = list(dict.fromkeys(kind_of(step.aggregate) for step in steps if step.handler.own))
         if set(kinds) <= {own.known}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +27,7 @@ class IntentFactory(msgspec.Struct, frozen=True):
 
     options: IntentOptions
     slot: str
-    key: Callable[[str, str], str]
+    key: Callable[[str, str, str | None], str]
     ordering: Callable[[str], str]
     by_aggregate: bool
     """It is ordered by the event's aggregate, as nearly always."""
@@ -82,12 +83,12 @@ def stage_intents(
         options, aggregate = factory.options, delivery.aggregate
         staged.append(
             StagedIntent(
-                key=factory.key(delivery.source, delivery.id),
+                key=factory.key(delivery.source, delivery.id, one.scope),
                 source=delivery.source,
                 id=delivery.id,
                 aggregate=aggregate,
                 version=delivery.version,
-                slot=factory.slot,
+                slot=factory.slot if one.due is None else scoped_slot(factory.slot, one.scope),
                 class_name=options.name,
                 provider=options.provider,
                 destination=destination_of(intent),
@@ -109,11 +110,19 @@ def stage_intents(
     return staged
 
 
+def scoped_slot(slot: str, scope: str | None) -> str:
+    """Return under which slot an intent waits, so that a Cancel of one row takes back that row's alone.
+
+    A digest stands for the row's key, which is content: a slot is shown, and outlives an erase.
+    """
+    return slot if scope is None else f"{slot}#{blake2b(scope.encode(), digest_size=8).hexdigest()}"
+
+
 _GUARDS = {"wait": Guard.CAUGHT_UP, "send": Guard.CLOCK}
 
 
 def _cancel(delivery: Delivery, one: EmittedCancel, consumer: Consumer) -> StagedIntent:
-    options, slot = options_of(one.intent), consumer.frozen_slot(one.slot)
+    options, slot = options_of(one.intent), scoped_slot(consumer.frozen_slot(one.slot), one.scope)
     return StagedIntent(
         key=cancel_key(consumer.key_name, delivery.source, delivery.id, options.name, slot),
         source=delivery.source,

@@ -12,6 +12,7 @@ from projectionist.projections.tables.row_statements import ReadModel, arguments
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.wanted_rows import WantedRows
 
 Row = tuple[Any, ...]
 
@@ -42,16 +43,16 @@ class RowTable:
             self._generation = self._consumer.generation
             self._statements = ReadModel(self._table, self._schema, self._generation)
 
-    async def load(self, keys: AbstractSet[Any]) -> dict[Any, Row]:
-        """Return the rows of these keys; shared ones are locked, in the order of their keys."""
+    async def load(self, wanted: WantedRows) -> dict[Any, Row]:
+        """Return the rows that are asked for; shared ones are locked, in the order of their keys."""
         self._follow()
-        statement = self._statements.load if self._own else self._statements.load_locked
-        key = self._statements.key
-        return {
-            key.of(row): row
-            for record in await self._connection.fetch(statement, *key.arrays(keys))
-            if (row := tuple(record))
-        }
+        statements, key = self._statements, self._statements.key
+        if wanted.prefixes:
+            statement = statements.below if self._own else statements.below_locked
+        else:
+            statement = statements.load if self._own else statements.load_locked
+        found = await self._connection.fetch(statement, *key.arrays(wanted.keys, wanted.prefixes))
+        return {key.of(row): row for record in found if (row := tuple(record))}
 
     async def own_type(self, kind: str, since: str) -> str:
         """Return the type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none

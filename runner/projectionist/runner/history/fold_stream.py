@@ -27,7 +27,7 @@ from projectionist.runner.history.handler_failures import (
     HandlersFailed,
     handler_failure,
 )
-from projectionist.runner.history.spill_files import Spill, bucket_of
+from projectionist.runner.history.spill_files import Buckets, Spill
 from projectionist.runner.jetstream.stream_reader import scan, sequence
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.event import AnyEvent
+    from projectionist.projections.handlers import Handler
+    from projectionist.projections.reactor_answers import HandlerResult
     from projectionist.runner.batch.decisions import Decisions
     from projectionist.runner.batch.row_key_type import OwnType
     from projectionist.runner.decoding.decoder import Decoder
@@ -54,15 +57,22 @@ class Slow(Exception):
 
 
 class Folding:
-    """Rows of one bucket, folded event by event."""
+    """Rows of one bucket, or all, folded event by event."""
 
-    def __init__(self, definition: Definition, silent: Counter[str], own: OwnType) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        silent: Counter[str],
+        own: OwnType,
+        bucket: tuple[Buckets, int] | None = None,
+    ) -> None:
         assert definition.table is not None, "only a Projection has rows of its own"
         self._definition = definition
         self._rows = Rows(definition.cls, definition.table, {})
         self._handlers = definition.handlers
         self._silent = silent
         self._own = own
+        self._bucket = bucket
         self._stopped: set[str | None] = set()
         self.stumbles: list[HandlerFailure] = []
 
@@ -75,16 +85,8 @@ class Folding:
         if event is None or delivery.discarded or (self._stopped and aggregate in self._stopped):
             return
         handler = self._handlers[delivery.type]
-        cell = None if track is None else track.cell
         try:
-            if cell is None or not handler.by_id:
-                self._own.check(handler, aggregate)
-                own = None if aggregate is None else aggregate.partition("/")[2]
-                key = key_of(handler, own, event, delivery.envelope)
-                cell = self._rows.cell(key)
-                if track is not None and handler.by_id:
-                    track.cell = cell
-            answer = self._rows.put(handler, cell, event, delivery.envelope)
+            answer = self._put(handler, delivery, event, track)
             if self._own.known is None:
                 self._own.decide(handler, delivery)
         except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
@@ -94,6 +96,23 @@ class Folding:
             return
         if answer is not None:
             self._silent.update(one.counted for one in answer.intents)
+
+    def _put(
+        self, handler: Handler, delivery: Delivery, event: AnyEvent, track: AggregateProgress | None
+    ) -> HandlerResult | None:
+        cell = None if track is None else track.cell
+        if cell is None or not handler.by_id:
+            aggregate = delivery.aggregate
+            self._own.check(handler, aggregate)
+            own = None if aggregate is None else aggregate.partition("/")[2]
+            key = key_of(handler, own, event, delivery.envelope)
+            if handler.several:
+                within = key if self._bucket is None else self._bucket[0].within(key, self._bucket[1])
+                return self._rows.put_all(handler, self._rows.cells(within), event, delivery.envelope)
+            cell = self._rows.cell(key)
+            if track is not None and handler.by_id:
+                track.cell = cell
+        return self._rows.put(handler, cell, event, delivery.envelope)
 
     def _fail(self, delivery: Delivery, error: BaseException | tuple[str, str]) -> None:
         self.stumbles.append(handler_failure(delivery, error))
@@ -157,17 +176,18 @@ class Bulk:
                 folding.fold(delivery)  # it fails, whatever is in the row
             elif step is not None and delivery.arrival is not None:
                 self._own.decide(step.handler, delivery)  # in stream order, whatever bucket comes first
-                into.put(bucket_of(step.key, into.buckets), delivery.arrival)
+                for bucket in into.buckets.of_event(step.key):
+                    into.put(bucket, delivery.arrival)
 
         async for _ in self.read(filter_subject, first, last, put):
             pass
         folding.rows()
 
-    async def fold_spilled(self, arrivals: Iterable[Arrival]) -> Iterable[tuple[Any, ...]]:
+    async def fold_spilled(self, spill: Spill, bucket: int) -> Iterable[tuple[Any, ...]]:
         """Fold one bucket, in the order in which it was put on disk."""
-        folding = Folding(self._definition, self.silent, self._own)
+        folding = Folding(self._definition, self.silent, self._own, (spill.buckets, bucket))
         until = clock.now() + SLICE_S
-        for arrival in arrivals:
+        for arrival in spill.read(bucket):
             delivery = self._read(arrival)
             assert isinstance(delivery, Delivery), "it was read before"
             folding.fold(delivery)

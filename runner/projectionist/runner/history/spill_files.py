@@ -3,30 +3,61 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import IO, Any, Self
 from zlib import crc32
 
 from projectionist.core.nats.fast_client import Arrival
+from projectionist.projections.compiled.definition import Definition
+from projectionist.projections.tables.table_key import Keys, Prefix
 
 _HEAD = Struct("!IIII")
 _NO_HEAD = 0xFFFFFFFF
 
 
-def bucket_of(key: Any, buckets: int) -> int:
-    """Return the bucket of a row; the same in every process."""
-    return crc32(repr(key).encode()) % buckets
+class Buckets:
+    """Which bucket of so many a row is in, the same in every process; the rows that one prefix tells are in one."""
+
+    def __init__(self, definition: Definition, many: int) -> None:
+        self.many = many
+        self._leading = leading_columns(definition)
+
+    def of(self, key: Any) -> int:
+        """Return the bucket of a row."""
+        told = key if self._leading is None else key[: self._leading]
+        return crc32(repr(told).encode()) % self.many
+
+    def of_event(self, key: Any) -> Sequence[int]:
+        """Return the buckets of an event's rows; the first where it has none, so that it is met."""
+        if isinstance(key, Keys):
+            return tuple(sorted({self.of(one) for one in key.listed})) or (0,)
+        return (self.of(key.values if isinstance(key, Prefix) else key),)
+
+    def within(self, key: Any, bucket: int) -> Any:
+        """Return what of an event's key is about rows of this bucket."""
+        return (
+            Keys(tuple(one for one in key.listed if self.of(one) == bucket)) if isinstance(key, Keys) else key
+        )
+
+
+def leading_columns(definition: Definition) -> int | None:
+    """Return how many columns of the key tell the bucket of a row; None: all. One, the aggregate's id, where a handler
+    has several rows of its own: then all of an event are in one bucket."""
+    several = [one for one in definition.handlers.values() if one.several]
+    if any(one.own for one in several):
+        return 1
+    return min((len(one.rows) for one in several if one.rows), default=None)
 
 
 class Spill:
     """Temporary files, one a bucket, which vanish with the process. Buckets in `finished` are not kept."""
 
-    def __init__(self, buckets: int, finished: list[int]) -> None:
+    def __init__(self, buckets: Buckets, finished: list[int]) -> None:
         self.buckets = buckets
         self._files: dict[int, IO[bytes]] = {
             bucket: tempfile.TemporaryFile(prefix="projectionist-rebuild-", buffering=256 * 1024)  # noqa: SIM115 - __exit__ closes them
-            for bucket in range(buckets)
+            for bucket in range(buckets.many)
             if bucket not in finished
         }
 

@@ -29,6 +29,7 @@ from projectionist.runner.batch.retry_policy import SLOWLY, FailureReason, Refus
 from projectionist.runner.batch.sequencing import BatchOrder
 from projectionist.runner.batch.transaction import BatchAttempt
 from projectionist.runner.batch.types import Batch, BatchResult
+from projectionist.runner.batch.wanted_rows import TooManyRows
 from projectionist.runner.batch.writes import Again, BatchWrites, StillQuarantined
 from projectionist.runner.decoding.delivery import Reason
 from projectionist.runner.pipeline.bisect import BatchPart, as_bytes, divided, part_of
@@ -135,6 +136,8 @@ class Settling:
         if isinstance(error, Again):
             announce("batch.again")
             self._settler.count("again")
+        elif isinstance(error, TooManyRows) and (parts := self._divided(self._lanes[0][0], attempt)):
+            self._split(self._lanes[0][0], parts)
         elif isinstance(error, ProjectionistError):
             if not is_transient(error):
                 raise error
@@ -166,12 +169,16 @@ class Settling:
         known = part.is_from_quarantine or (
             part.way is Way.APPLY and len(part.keys) == 1 and await self._is_known(part)
         )
-        parts = divided(part.batch, self._consumer.policy.drain_batch_size, attempt.model.at, known=known)
+        parts = self._divided(part, attempt, known=known)
         miss = self._witnessed(part, trouble, single=not parts, long=lasted_s > self._long_s, known=known)
         step = judge(miss)
         if step is NextStep.RAISE:
             raise error
         await self._take(step, part, parts, miss, error)
+
+    def _divided(self, part: BatchPart, attempt: BatchAttempt, *, known: bool = False) -> list[list[Batch]]:
+        at = None if attempt.model is None else attempt.model.at
+        return divided(part.batch, self._consumer.policy.drain_batch_size, at, known=known)
 
     async def _is_known(self, part: BatchPart) -> bool:
         """Return whether its event waits because it was put aside."""

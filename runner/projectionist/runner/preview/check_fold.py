@@ -6,7 +6,7 @@ Versions are folded in their order, each once. What is larger than memory goes o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anyio.lowlevel import checkpoint
@@ -18,11 +18,11 @@ from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
 from projectionist.runner.history.fold_pace import MOST_BUCKETS
-from projectionist.runner.history.spill_files import Spill, bucket_of
+from projectionist.runner.history.spill_files import Buckets, Spill
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
-    from projectionist.core.nats.fast_client import Arrival
+    from projectionist.projections.folding.step import Step
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.history.progress import Progress
     from projectionist.runner.preview.check_result import FoldCheck
@@ -52,7 +52,10 @@ class CheckFold:
         self._intents: Counter[str] = Counter()
         self._result = result
         buckets = min(-(-messages // ROWS_AT_ONCE), MOST_BUCKETS) if definition.table else 1
-        self._spill = Spill(buckets, []) if buckets > 1 else None
+        self._spill = Spill(Buckets(definition, buckets), []) if buckets > 1 else None
+        self._bucket: int | None = None
+        self._again = 0
+        """How many of those that have gathered were counted in another bucket."""
 
     def take(self, delivery: Delivery) -> None:
         """Fold an event when its turn comes; one with a problem is its aggregate's end."""
@@ -71,7 +74,7 @@ class CheckFold:
             with self._spill as spill:
                 progress.begin("running handlers", len(spill.open))
                 for bucket in spill.open:
-                    await self._fold_bucket(spill.read(bucket))
+                    await self._fold_bucket(spill, bucket)
                     await progress.advance(1)
         else:
             self._forget_rows()
@@ -110,10 +113,12 @@ class CheckFold:
         step = step_of(self._definition, one.seq, one)
         assert step is not None, "it has an event"
         assert one.arrival is not None, "it was read from the stream"
-        self._spill.put(bucket_of(step.key, self._spill.buckets), one.arrival)
+        for bucket in self._spill.buckets.of_event(step.key):
+            self._spill.put(bucket, one.arrival)
 
-    async def _fold_bucket(self, arrivals: Iterable[Arrival]) -> None:
-        for arrival in arrivals:
+    async def _fold_bucket(self, spill: Spill, bucket: int) -> None:
+        self._bucket = bucket
+        for arrival in spill.read(bucket):
             one = self._reader.read(arrival)
             assert isinstance(one, Delivery), "it was read before"
             if self._is_blocked(one):
@@ -128,9 +133,11 @@ class CheckFold:
 
     def _run(self) -> None:
         """Run the handlers over what has gathered."""
-        chunk, self._chunk = self._chunk, []
+        chunk, self._chunk, self._again = self._chunk, [], 0
         steps = [
-            step for at, one in enumerate(chunk) if (step := step_of(self._definition, at, one)) is not None
+            self._within(step)
+            for at, one in enumerate(chunk)
+            if (step := step_of(self._definition, at, one)) is not None
         ]
         folded = fold(self._definition, steps, self._rows)
         for key, row in folded.rows.items():
@@ -140,12 +147,21 @@ class CheckFold:
                 self._rows[key] = row
         for failure in folded.failures.values():
             one = chunk[failure.step.index]
-            self._failed(one, f"{failure.error_class}: {failure.message}")
+            if self._ends.get(one.aggregate or "") != one.version or one.version is None:  # in another bucket
+                self._failed(one, f"{failure.error_class}: {failure.message}")
             self._end(one)
         blocked = sum(map(self._is_blocked, chunk)) if folded.failures else 0
         self._result.blocked += blocked
-        self._result.events += len(chunk) - blocked - len(folded.failures)
+        self._result.events += len(chunk) - self._again - blocked - len(folded.failures)
         self._intents.update(one.counted for _, one in folded.intents)
+
+    def _within(self, step: Step) -> Step:
+        """Leave to a step the rows of the bucket that is folded; it is counted in the first of its buckets."""
+        if self._spill is not None and self._bucket is not None and step.handler.several:
+            buckets = self._spill.buckets
+            self._again += buckets.of_event(step.key)[0] != self._bucket
+            step.key = buckets.within(step.key, self._bucket)
+        return step
 
     def _forget_rows(self) -> None:
         self._result.rows += len(self._rows)

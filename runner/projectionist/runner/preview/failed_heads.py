@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from projectionist.core.digest import stand_in
 from projectionist.core.postgres.error_text import said
 from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.projections.folding.rows import Row, Rows
+from projectionist.projections.tables.table_key import Keys, Prefix
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.decoding.delivery import Delivery
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from projectionist.projections.folding.step import Step
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.database.queries import Queries
+    from projectionist.runner.preview.live_rows import LiveRows
 
 MOST = 100
 """So many heads are tried."""
@@ -45,7 +47,7 @@ class FailedHead(msgspec.Struct):
 
     @property
     def key(self) -> Any:
-        """Return the key of its row; None where it has none."""
+        """Return the key of its row, or its Keys or Prefix; None where it has none."""
         return None if self.step is None or self.problem is not None else self.step.key
 
     def told(self, *, reveal: bool, mended: bool | None, now: str | None = None) -> HeadPreview:
@@ -85,6 +87,15 @@ async def failed_heads(queries: Queries, client: Client, consumer: Consumer) -> 
     return heads, rows[0]["total"]
 
 
+async def keys_of(head: FailedHead, live: LiveRows) -> Sequence[Any]:
+    """Return the keys of a head's rows; below a prefix, of those that are live."""
+    if isinstance(head.key, Keys):
+        return head.key.listed
+    if isinstance(head.key, Prefix):
+        return await live.below(head.key)
+    return [] if head.key is None else [head.key]
+
+
 def tried(
     consumer: Consumer,
     head: FailedHead,
@@ -103,8 +114,8 @@ def tried(
         return told(mended=False, now=head.problem if reveal else stand_in(head.problem))
     if head.step is None:
         return told(mended=True)  # no handler takes its type any more: it is passed over
-    row = rows.get(head.step.key)
-    folded = Rows(consumer.definition.cls, table_of(consumer)[0], {} if row is None else {head.step.key: row})
+    there = {key: row for key, row in rows.items() if row is not None}
+    folded = Rows(consumer.definition.cls, table_of(consumer)[0], there)
     try:
         consumer.owned().check(head.step.handler, head.delivery.aggregate)
         folded.apply(head.step)

@@ -11,6 +11,7 @@ from projectionist.core.identifiers import quoted
 from projectionist.projections.tables import ddl
 from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.projections.tables.table import Table
+from projectionist.projections.tables.table_key import MOST_ROWS, Prefix
 from projectionist.runner.read_models.views import kept
 from projectionist.runner.verify.refold_rows import table_of
 from projectionist.runner.verify.row_difference import UNTOLD, Row
@@ -53,12 +54,14 @@ class LiveRows:
         self._queries = queries
         self._places = [at for at, column in enumerate(table.columns) if column.name in same]
         self._width = len(table.columns)
-        self._read, self._chosen = "", ""
+        self._read, self._chosen, self._below = "", "", ""
         if not self.changes.other_key:
             common = Table(public, [table.columns[at] for at in self._places], self._key.names)
             self._read = ReadModel(common, queries.schema, consumer.generation).load
             name = ddl.physical(common, queries.schema, consumer.generation)
-            self._chosen = f"select {', '.join(map(quoted, keys))} from {name} order by random() limit $1"
+            chosen = f"select {', '.join(map(quoted, keys))} from {name}"
+            self._chosen = f"{chosen} order by random() limit $1"
+            self._below = chosen
 
     @classmethod
     async def of(cls, queries: Queries, consumer: Consumer) -> LiveRows:
@@ -76,6 +79,15 @@ class LiveRows:
                 row[at] = value
             found[self._key.of(row)] = tuple(row)
         return found
+
+    async def below(self, prefix: Prefix) -> list[Any]:
+        """Return the keys of rows below a prefix, as many as an event may have."""
+        if not self._below:
+            return []
+        names = zip(self._key.names, prefix.values, strict=False)
+        chosen = " and ".join(f"{quoted(name)} = ${at}" for at, (name, _) in enumerate(names, 1))
+        text = f"{self._below} where {chosen} limit {MOST_ROWS}"
+        return [self._key.selected(row) for row in await self._queries.connection.fetch(text, *prefix.values)]
 
     async def some(self, most: int) -> list[Any]:
         """Return the keys of so many rows, chosen by chance."""

@@ -6,7 +6,7 @@ Live goes on meanwhile; nothing is written. The old code need not be there: the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
+from projectionist.projections.tables.table_key import Keys, Prefix
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.history.handler_failures import handler_failure
 from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.unknown_rows import own_group
 from projectionist.runner.jetstream import api
 from projectionist.runner.preview.event_check import check_events
-from projectionist.runner.preview.failed_heads import failed_heads, tried
+from projectionist.runner.preview.failed_heads import failed_heads, keys_of, tried
 from projectionist.runner.preview.live_rows import LiveRows
 from projectionist.runner.preview.preview_result import LISTED, PreviewResult, row_change
 from projectionist.runner.preview.sample_rows import sample_rows
@@ -62,6 +63,7 @@ class PreviewObserver(FoldObserver):
         """The first of each aggregate; without order, of each event."""
         self._keys: set[Any] = set()
         self._groups: set[Any] = set()
+        self._below: set[tuple[Any, ...]] = set()
 
     async def read(self, messages: int) -> None:
         """Show how far it is."""
@@ -74,7 +76,9 @@ class PreviewObserver(FoldObserver):
         self._leave_out(delivery)
         return False
 
-    def applied(self, delivery: Delivery, result: HandlerResult | None, row: Row | None) -> None:
+    def applied(
+        self, delivery: Delivery, result: HandlerResult | None, rows: Mapping[Any, Row | None]
+    ) -> None:
         """Count it, and what it asked for."""
         self.events += 1
         if result is not None:
@@ -89,12 +93,15 @@ class PreviewObserver(FoldObserver):
 
     def lacks(self, key: Any) -> bool:
         """Return whether an event is missing in the row of this key."""
-        return key in self._keys or self._key.group(key) in self._groups
+        below = self._below and any(key[: len(one)] == one for one in self._below)
+        return below or key in self._keys or self._key.group(key) in self._groups
 
     def _leave_out(self, delivery: Delivery) -> None:
         step = None if delivery.problem is not None else step_of(self._definition, delivery.seq, delivery)
-        if step is not None and not isinstance(step.key, Exception):
-            self._keys.add(step.key)
+        if step is not None and isinstance(step.key, Prefix):
+            self._below.add(step.key.values)
+        elif step is not None and not isinstance(step.key, Exception):
+            self._keys.update(step.key.listed if isinstance(step.key, Keys) else [step.key])
         elif self._definition.handlers[delivery.type].own:
             self._groups.add(own_group(self._definition, delivery.aggregate or ""))
 
@@ -160,7 +167,8 @@ class Previewer:
         heads = [one for one in heads if aggregate in (None, one.row["aggregate"])]
         given = (self._queries, self._client, consumer, live, self._progress)
         keys = await sample_rows(*given, sample, aggregate)
-        keys = list(dict.fromkeys([*keys, *(one.key for one in heads if one.key is not None)]))
+        of_heads = [key for one in heads for key in await keys_of(one, live)]
+        keys = list(dict.fromkeys([*keys, *of_heads]))
         rows: dict[Any, Row | None] = {}
         failed: set[str] = set()
         messages = (await api.stream(self._client, self._definition.stream)).state.messages

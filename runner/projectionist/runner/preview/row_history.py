@@ -26,7 +26,7 @@ from projectionist.runner.verify.row_difference import Row
 from projectionist.runner.verify.verify import exactly, live_consumer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nats.aio.client import Client
 
@@ -140,8 +140,11 @@ class RowObserver(FoldObserver):
         self.later += not inside
         return inside
 
-    def applied(self, delivery: Delivery, result: HandlerResult | None, row: Row | None) -> None:
+    def applied(
+        self, delivery: Delivery, result: HandlerResult | None, rows: Mapping[Any, Row | None]
+    ) -> None:
         """Keep what it made of the row."""
+        (row,) = rows.values()
         self.events += 1
         before, self._before = self._before, row
         names = [column.name for column in self._table.columns]

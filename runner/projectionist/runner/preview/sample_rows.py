@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.row_key_type import kind_of
+from projectionist.runner.batch.wanted_rows import named_keys
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.lost_events import is_own
@@ -85,8 +86,9 @@ async def _keys_of_events(
             one = read(arrival)
             if isinstance(one, Delivery) and aggregate in (None, one.aggregate):
                 step = step_of(definition, one.seq, one)
-                if step is not None and not isinstance(step.key, Exception) and step.key not in found:
-                    found[step.key] = crc32(repr(step.key).encode())
+                for key in () if step is None else named_keys(step.key):
+                    if key not in found:
+                        found[key] = crc32(repr(key).encode())
         if len(found) > 2 * most:
             found = dict(_lowest(found, most))
         await checkpoint()

@@ -261,6 +261,12 @@ class ConsumerWorker:
             log.warning("%s: %s", self.definition.name, note)
         for place in self.definition.unfollowed:
             log.info("%s: a change of %s is not noticed as new code", self.definition.name, place)
+        for handler in self.definition.below_shared:
+            log.warning(
+                "%s.%s: of rows= that aggregates share, one made at the same moment may be left out",
+                self.definition.name,
+                handler,
+            )
         if (difference := await self._access.header_disagreement(consumer)) != self._logged_headers:
             self._logged_headers = difference
             if difference:

@@ -15,7 +15,7 @@ from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import RebuildError, first_position
 from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
 from projectionist.runner.history.fold_stream import Bulk, Slow
-from projectionist.runner.history.spill_files import Spill
+from projectionist.runner.history.spill_files import Buckets, Spill
 from projectionist.runner.read_models.indexes import refusals
 from projectionist.runner.rebuild.bulk_phase_sql import SqlBulk
 from projectionist.runner.rebuild.plan import check_met
@@ -141,12 +141,12 @@ class BulkPhase:
 
     async def _fold_divided(self, bulk: Bulk) -> None:
         build = self._build
-        with Spill(build.buckets, build.finished) as spill:
+        with Spill(Buckets(self._definition, build.buckets), build.finished) as spill:
             await bulk.spill(self._definition.subjects.filter, 1, build.bulk_limit, spill)
             await self._write_positions(bulk.judge)
             self._progress.begin("folding", build.buckets)
             for bucket in spill.open:
-                rows = await bulk.fold_spilled(spill.read(bucket))
+                rows = await bulk.fold_spilled(spill, bucket)
                 await self._flush(rows, bucket)
                 await self._progress.advance(1)
 

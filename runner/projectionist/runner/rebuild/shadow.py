@@ -11,6 +11,7 @@ from projectionist.core.states import Cause
 from projectionist.projections.tables import ddl
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import AggregatePlan
+from projectionist.runner.batch.wanted_rows import TooManyRows
 from projectionist.runner.history.handler_failures import HandlersFailed, handler_failure
 from projectionist.runner.read_models.indexes import refusals
 
@@ -122,7 +123,13 @@ class Shadow:
             deliveries = left
 
     async def _apply(self, deliveries: Sequence[Delivery], silent: Counter[str]) -> None:
-        folded = await self._model.fold([_one_after_another(deliveries)], None)
+        try:
+            folded = await self._model.fold([_one_after_another(deliveries)], None)
+        except TooManyRows:
+            half = len(deliveries) // 2
+            await self._apply(deliveries[:half], silent)
+            await self._apply(deliveries[half:], silent)
+            return
         for broken in folded.broken.values():
             failed = broken.failed
             raise HandlersFailed(

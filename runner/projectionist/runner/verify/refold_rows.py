@@ -17,8 +17,9 @@ import msgspec
 from projectionist.core.states import DecisionKind, InboxState
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED, is_ours
-from projectionist.projections.folding.rows import Rows
+from projectionist.projections.folding.rows import Cell, Rows
 from projectionist.projections.tables.row_statements import ReadModel
+from projectionist.projections.tables.table_key import Keys, Prefix
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
@@ -80,8 +81,10 @@ class FoldObserver:
         """Return whether an event that live has applied is to be folded; asked in the order of folding."""
         return True
 
-    def applied(self, delivery: Delivery, result: HandlerResult | None, row: Row | None) -> None:
-        """Take note of an event, of what its handler answered, and of the row behind it."""
+    def applied(
+        self, delivery: Delivery, result: HandlerResult | None, rows: Mapping[Any, Row | None]
+    ) -> None:
+        """Take note of an event, of what its handler answered, and of its rows among these as they are behind it."""
 
     def failed(self, delivery: Delivery, error: BaseException | tuple[str, str]) -> None:
         """Take note of an event that live has applied and this code fails on; `error`: or its class and text."""
@@ -125,6 +128,8 @@ class ExactFold:
         self._since = {key: FirstDifference(table, row) for key, row in live.items()}
         self._counts = dict.fromkeys(live, 0)
         self._groups = {self._key.group(key) for key in live}
+        lengths = {len(handler.rows) for handler in definition.handlers.values() if handler.rows}
+        self._beginnings = {key[:many] for key in live for many in lengths}
         self._fresh: list[Delivery] = []
         self._waiting: list[Delivery] = []
         self._kept: dict[tuple[str, int], Delivery] = {}
@@ -185,7 +190,15 @@ class ExactFold:
         step = step_of(self._consumer.definition, delivery.seq, delivery)
         if step is None:
             return False
-        return self._may_touch(delivery) if isinstance(step.key, Exception) else step.key in self._counts
+        return self._may_touch(delivery) if isinstance(step.key, Exception) else self._names(step.key)
+
+    def _names(self, key: Any) -> bool:
+        """Return whether an event's key, keys or prefix is about one of these rows."""
+        if isinstance(key, Keys):
+            return any(one in self._counts for one in key.listed)
+        if isinstance(key, Prefix):
+            return key.values in self._beginnings
+        return key in self._counts
 
     def _may_touch(self, delivery: Delivery) -> bool:
         """Return whether an event may belong to these rows that this code cannot read, or finds no row for; one that
@@ -254,7 +267,13 @@ class ExactFold:
             assert step is not None, "it touches a row"
             try:
                 self._own.check(step.handler, delivery.aggregate)
-                result = self._rows.apply(step)
+                cells = self._cells(step.key)
+                if not step.handler.several:
+                    result = self._rows.put(step.handler, cells[0], step.event, step.envelope)
+                elif cells:
+                    result = self._rows.put_all(step.handler, cells, step.event, step.envelope)
+                else:
+                    continue
             except RAISED as error:  # a user's code: what it raises is told with its event
                 if is_ours(error):
                     raise
@@ -265,10 +284,16 @@ class ExactFold:
                 else:
                     self._observer.failed(delivery, error)
                 continue
-            self._counts[step.key] += 1
-            row = self._rows.cell(step.key).stored
-            self._observer.applied(delivery, result, row)
-            self._since[step.key].note(named(delivery), row)
+            self._observer.applied(delivery, result, {cell.key: cell.stored for cell in cells})
+            for cell in cells:
+                self._counts[cell.key] += 1
+                self._since[cell.key].note(named(delivery), cell.stored)
+
+    def _cells(self, key: Any) -> list[Cell]:
+        """Return those of an event's rows that are among these; below a prefix no others were ever made here."""
+        if isinstance(key, Keys):
+            key = Keys(tuple(one for one in key.listed if one in self._counts))
+        return self._rows.cells(key) if isinstance(key, Keys | Prefix) else [self._rows.cell(key)]
 
     def _filter(self) -> str:
         """Return the subject of the one aggregate, where there is only one; everything otherwise."""

@@ -17,7 +17,7 @@ from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
 from projectionist.runner.history.fold_stream import Bulk
 from projectionist.runner.history.lost_events import holes_of, is_own
-from projectionist.runner.history.spill_files import Spill, bucket_of
+from projectionist.runner.history.spill_files import Buckets, Spill
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 from projectionist.runner.rebuild.registration_check import floor_of, registered
 from projectionist.runner.verify.refold_rows import ExactFold, FoldObserver, Load, Refolded, load, table_of
@@ -90,7 +90,7 @@ class Verifier:
         self._settings = settings
         self._client = client
         self._progress = progress
-        self._bucket = (0, 1)
+        self._bucket: tuple[Buckets, int] | None = None
 
     async def run(self, sample: int | None) -> Verified:
         """Verify this many rows, chosen by chance; None: all of them, and rows that should be there."""
@@ -165,11 +165,11 @@ class Verifier:
         if buckets == 1:
             yield {key.of(row): row for row in await bulk.fold(filter_subject, 1, floor)}
             return
-        with Spill(buckets, []) as spill:
+        with Spill(Buckets(self._definition, buckets), []) as spill:
             await bulk.spill(filter_subject, 1, floor, spill)
             for bucket in spill.open:
-                self._bucket = (bucket, buckets)
-                yield {key.of(row): row for row in await bulk.fold_spilled(spill.read(bucket))}
+                self._bucket = (spill.buckets, bucket)
+                yield {key.of(row): row for row in await bulk.fold_spilled(spill, bucket)}
 
     async def _judge(self, consumer: Consumer, floor: int) -> tuple[AppliedFilter, Decisions]:
         queries, sequence = self._queries, self._definition.sequence
@@ -192,15 +192,18 @@ class Verifier:
             live = await load(self._queries, consumer, chunk)
             suspects += [one for one in chunk if not same(table, live.get(one), folded[one])]
             self.result.rows += len(chunk)
-        bucket, buckets = self._bucket
         key, chosen = self._keys(consumer)
         async with self._queries.connection.transaction():
             async for row in self._queries.connection.cursor(chosen, prefetch=CHUNK):
                 found = key.selected(row)
-                if found not in folded and (buckets == 1 or bucket_of(found, buckets) == bucket):
+                if found not in folded and self._is_at_hand(found):
                     suspects.append(found)
                     self.result.rows += 1
         return suspects
+
+    def _is_at_hand(self, key: Any) -> bool:
+        """Return whether a row is of the bucket that is compared."""
+        return self._bucket is None or self._bucket[0].of(key) == self._bucket[1]
 
     async def _exactly(self, consumer: Consumer, keys: Sequence[Any]) -> None:
         found = await exactly(self._queries, consumer, self._client, keys)
