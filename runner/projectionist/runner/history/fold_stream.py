@@ -92,7 +92,7 @@ class Folding:
         except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
             if is_ours(error):
                 raise
-            self._fail(delivery, error)
+            self._fail(delivery, error, self._rows.where(handler))
             return
         if answer is not None:
             self._silent.update(one.counted for one in answer.intents)
@@ -114,8 +114,8 @@ class Folding:
                 track.cell = cell
         return self._rows.put(handler, cell, event, delivery.envelope)
 
-    def _fail(self, delivery: Delivery, error: BaseException | tuple[str, str]) -> None:
-        self.stumbles.append(handler_failure(delivery, error))
+    def _fail(self, delivery: Delivery, error: BaseException | tuple[str, str], row: str = "") -> None:
+        self.stumbles.append(handler_failure(delivery, error, row))
         self._stopped.add(delivery.aggregate)
         if len(self.stumbles) >= MOST_TOLD:
             raise HandlersFailed(self.stumbles)

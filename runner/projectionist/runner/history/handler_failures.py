@@ -49,13 +49,16 @@ class HandlersFailed(RebuildError):
         self.stumbles = list(stumbles)
 
 
-def handler_failure(delivery: Delivery, error: BaseException | tuple[str, str]) -> HandlerFailure:
-    """Return a failure on an event, by what was raised, or by its class and text."""
+def handler_failure(
+    delivery: Delivery, error: BaseException | tuple[str, str], row: str = ""
+) -> HandlerFailure:
+    """Return a failure on an event, by what was raised, or by its class and text; `row`: on which of several."""
     d = delivery
     if isinstance(error, tuple):
         told, text = stand_in(error[1], error[0]), ": ".join(filter(None, error))
     else:
         told, text = said(error), f"{type(error).__name__}: {error}"
+    text = f"{row}: {text}" if row else text
     return HandlerFailure(
         aggregate=d.aggregate, version=d.version, seq=d.seq, type=d.type, error=told, text=text
     )

@@ -18,6 +18,7 @@ from projectionist.runner.history.applied_filter import AggregateProgress, Appli
 from projectionist.runner.history.fold_stream import Bulk
 from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.spill_files import Buckets, Spill
+from projectionist.runner.read_models.views import table_names
 from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
 from projectionist.runner.rebuild.registration_check import floor_of, registered
 from projectionist.runner.verify.refold_rows import ExactFold, FoldObserver, Load, Refolded, load, table_of
@@ -161,7 +162,9 @@ class Verifier:
         given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
         bulk, filter_subject = Bulk(*given, consumer.owned()), self._definition.subjects.filter
         self._progress.begin("folding", floor)
-        buckets = -(-max(len(judge.tracks), 1) // ROWS_AT_ONCE)
+        live = await table_names(self._queries, consumer.view, consumer.generation)
+        rows = await self._queries.value("estimate_rows", consumer.number, live)
+        buckets = -(-max(rows, 1) // ROWS_AT_ONCE)
         if buckets == 1:
             yield {key.of(row): row for row in await bulk.fold(filter_subject, 1, floor)}
             return
