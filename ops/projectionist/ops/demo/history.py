@@ -9,6 +9,7 @@ import msgspec
 
 from projectionist.ops.demo.shop.events import (
     OrderCancelled,
+    OrderLine,
     OrderPlaced,
     OrderShipped,
     PaymentReceived,
@@ -49,11 +50,13 @@ def history(orders: int, chance: random.Random) -> list[DemoEvent]:
     for sku in articles:
         happen("stock", sku, StockReceived(chance.randrange(50, 200)))
     for number in range(orders):
-        order, sku, quantity = f"order-{number:06}", chance.choice(articles), chance.randrange(1, 4)
+        order, chosen = f"order-{number:06}", chance.sample(articles, chance.choice([1, 1, 2, 3]))
+        lines = tuple(OrderLine(sku, chance.randrange(1, 4)) for sku in chosen)
         customer = f"customer-{chance.randrange(max(1, orders // 10)):05}"
-        cents = quantity * chance.randrange(500, 9_000)
-        happen("order", order, OrderPlaced(customer, f"{customer}@example.org", sku, quantity, cents))
-        happen("stock", sku, StockReserved(order, quantity))
+        cents = sum(line.quantity * chance.randrange(500, 9_000) for line in lines)
+        happen("order", order, OrderPlaced(customer, f"{customer}@example.org", lines, cents))
+        for line in lines:
+            happen("stock", line.sku, StockReserved(order, line.quantity))
         if chance.random() < 0.1:
             happen("order", order, OrderCancelled())
             continue

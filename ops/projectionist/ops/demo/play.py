@@ -169,7 +169,8 @@ async def _compared(
     rows: dict[str, int] = {}
     for table, wanted in expected(facts).items():
         found: dict[Any, tuple[Any, ...]] = {
-            r[0]: tuple(r) for r in await connection.fetch(f'select * from public."{table}"')
+            r[:2] if table == "order_lines" else r[0]: r
+            for r in map(tuple, await connection.fetch(f'select * from public."{table}"'))
         }
         rows[table] = len(found)
         differing[table] = sum(found.get(key) != wanted.get(key) for key in found.keys() | wanted.keys())

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from projectionist.api import App
 from projectionist.ops.demo.shop.mailbox import Mailbox
-from projectionist.ops.demo.shop.projections import CustomerSpend, Inventory, OrderSummary, Receipts
+from projectionist.ops.demo.shop.projections import (
+    CustomerSpend,
+    Inventory,
+    OrderLines,
+    OrderSummary,
+    Receipts,
+)
 
-app = App(projections=[OrderSummary, CustomerSpend, Inventory, Receipts], providers={"email": Mailbox})
+app = App(
+    projections=[OrderSummary, OrderLines, CustomerSpend, Inventory, Receipts],
+    providers={"email": Mailbox},
+)

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from projectionist.api import Event
+
+
+@dataclass(frozen=True)
+class OrderLine:
+    """So many of one article."""
+
+    sku: str
+    quantity: int
 
 
 class OrderPlaced(Event, type="order.placed"):
@@ -10,8 +20,7 @@ class OrderPlaced(Event, type="order.placed"):
 
     customer: str
     email: str
-    sku: str
-    quantity: int
+    lines: tuple[OrderLine, ...]
     cents: int
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projectionist.api import Index, Intent, Projection, Reactor, on
+from projectionist.api import Delete, Index, Intent, Projection, Reactor, on
 from projectionist.ops.demo.shop.events import (
     OrderCancelled,
     OrderPlaced,
@@ -55,6 +55,33 @@ class OrderSummary(
     def cancelled(self, event: OrderCancelled) -> None:
         """Note that it is off."""
         self.status = "cancelled"
+
+
+class OrderLines(
+    Projection,
+    stream="SHOP",
+    subjects=ORDERS,
+    table="order_lines",
+    key=("order_id", "line_no"),
+    effects="beginning",
+):
+    """One row a line of an order that is not off."""
+
+    order_id: str
+    line_no: int
+    sku: str = ""
+    quantity: int = 0
+
+    @on(OrderPlaced, each=lambda event: range(len(event.lines)))
+    def placed(self, event: OrderPlaced) -> None:
+        """Write one of its lines."""
+        line = event.lines[self.line_no]
+        self.sku, self.quantity = line.sku, line.quantity
+
+    @on(OrderCancelled, rows="order_id")
+    def cancelled(self, event: OrderCancelled) -> Delete:
+        """Remove each line that is there."""
+        return Delete()
 
 
 class CustomerSpend(
