@@ -45,6 +45,32 @@ def _spend(number: int) -> type[Projection]:
     return More
 
 
+class BenchLines(
+    Projection,
+    stream=SCENE.stream,
+    subjects=SUBJECTS,
+    table=f"{SCENE.schema}.bench_lines",
+    key=("order_id", "line_no"),
+):
+    """Five rows an event, with the columns of BenchOrders."""
+
+    order_id: str
+    line_no: int
+    customer: str = ""
+    email: str = ""
+    total_cents: int = 0
+    changes: int = 0
+
+    @on(BenchOrderPlaced, each=lambda event: range(5))
+    def placed(self, event: BenchOrderPlaced) -> None:
+        self.customer, self.email, self.total_cents = event.customer, event.email, event.total_cents
+
+    @on(OrderChanged, each=lambda event: range(5))
+    def changed(self, event: OrderChanged) -> None:
+        self.total_cents = event.total_cents
+        self.changes += 1
+
+
 class BenchIntent(Intent, provider="events"):
     """One side effect an event."""
 
@@ -129,4 +155,5 @@ two = App(projections=[BenchOrders, BenchSpend])
 four = App(projections=[BenchOrders, BenchSpend, _spend(2), _spend(3)])
 sql = App(projections=[BenchSql])
 sql_runs = App(projections=[BenchSqlRuns])
+lines = App(projections=[BenchLines])
 intents = App(projections=[BenchTelling])

@@ -22,7 +22,16 @@ class Handler:
 
     __slots__ = (
         *("absent", "bare", "batch", "by_id", "call", "copies", "each", "envelope", "event", "key", "name"),
-        *("key_reads_envelope", "ordered", "own", "row_key", "rows", "several", "when", "when_reads_envelope"),
+        *(
+            "key_reads_envelope",
+            "ordered",
+            "own",
+            "row_key",
+            "rows",
+            "several",
+            "when",
+            "when_reads_envelope",
+        ),
     )
 
     def __init__(self, name: str, call: Callable[..., Any], mark: On, *, envelope: bool) -> None:
