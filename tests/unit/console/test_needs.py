@@ -50,7 +50,7 @@ def test_what_waits_longest_is_first_and_what_stops_everything_before_it() -> No
     ]
 
 
-def test_late_intents_of_a_consumer_lead_to_the_outbox_and_to_no_provider_of_its_name() -> None:
+def test_late_intents_of_a_consumer_lead_to_the_outbox_as_a_whole() -> None:
     late = ScheduleStatus(consumer="Mailer", waits_for="behind", count=2, late_s=90.0)
     [one] = needs(Status(version="1", python="3", parts=[], outbox=OutboxStatus(scheduled=[late])))
     assert (one.about, one.href) == ("Outbox, Mailer", "/outbox")
