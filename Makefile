@@ -54,10 +54,11 @@ coverage: $(STAMP) $(DEBIAN)/.unpacked  ## the same with branch coverage, which 
 stress: $(STAMP) $(DEBIAN)/.unpacked  ## tests again and again while other work keeps every core busy: TESTS='tests/unit -k lease' TIMES=5
 	@$(BIN)/python -m tests.support.stress $(or $(TIMES),5) -q -n auto --dist loadfile $(TESTS)
 
-soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, ten rebuilds under load, and hundreds of histories in which anything happens
+soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, ten rebuilds under load, hundreds of histories in which anything happens, and a kill at every call of every process
 	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/process/test_outages.py
 	@SOAK_REBUILDS=all $(BIN)/python -m pytest -q tests/integration/rebuild/test_soak.py
 	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/faults tests/integration/*/test_histories.py
+	@SWEEP=all $(BIN)/python -m pytest -q tests/crash/test_sweep.py
 
 check: $(STAMP) audit  ## ruff, format, mypy strict, import contracts, known vulnerabilities
 	@$(BIN)/ruff check .

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,7 +20,7 @@ from tests.support.faults import Faults, faulty
 from tests.support.load import tuned
 from tests.support.oddities import Message
 from tests.support.reference_fold import Decisions, Fact, Reckoning, reckon
-from tests.support.servers import SCHEMA, Servers, Stream
+from tests.support.servers import SCHEMA, Servers, own_ground
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -35,11 +33,9 @@ GOOD, VICTIM = "good-", "victim-"
 """How the ids begin of aggregates to which nothing bad happens, and of those that are to fail."""
 RETRIES = RetryPolicy(initial_s=0.05, maximum_s=0.2, attempts=12)
 """What fails for a while is tried again for longer than any trouble lasts here, and soon."""
-_ONE = threading.Lock()
-"""Databases are made and dropped one at a time, and meanwhile whoever shares the loop goes on."""
 MANY = os.environ.get("RIM_EXAMPLES") == "many"
 """Set by `make soak`."""
-_UNDECIDED = Decisions(set(), set(), {}, {})
+_UNDECIDED = Decisions(set(), set(), {}, {}, {})
 
 
 def examples(*, few: int, many: int) -> settings:
@@ -259,34 +255,23 @@ async def boundary(
     servers: Servers, *names: str, sequence: str = "contiguous", seed: int = 0, **policy: Any
 ) -> AsyncIterator[BoundaryHarness]:
     """A rim on a database and a stream of its own, for the consumers of these names."""
-    database, stream = await asyncio.to_thread(_ground, servers)
-    try:
-        async with harness(servers, database, stream) as live, faulty(database, SCHEMA) as faults:
-            made = BoundaryHarness(live, faults, names, sequence, seed)
-            await live.migrate(*made.consumers)
-            tuned(
-                live,
-                url=faults.url,
-                policy={
-                    "retry": RETRIES,
-                    "ack_wait_s": 2.0,
-                    "gap_fetch_delay_ms": 500,
-                    "late_s": 0,
-                    **policy,
-                },
-            )
-            async with made.afterwards:
-                yield made
-    finally:
-        await asyncio.to_thread(_clear, servers, database, stream)
-
-
-def _ground(servers: Servers) -> tuple[str, Stream]:
-    with _ONE:
-        return servers.make_database(), servers.make_stream()
-
-
-def _clear(servers: Servers, database: str, stream: Stream) -> None:
-    with _ONE:
-        servers.drop_database(database)
-        servers.delete_stream(stream)
+    async with (
+        own_ground(servers) as (database, stream),
+        harness(servers, database, stream) as live,
+        faulty(database, SCHEMA) as faults,
+    ):
+        made = BoundaryHarness(live, faults, names, sequence, seed)
+        await live.migrate(*made.consumers)
+        tuned(
+            live,
+            url=faults.url,
+            policy={
+                "retry": RETRIES,
+                "ack_wait_s": 2.0,
+                "gap_fetch_delay_ms": 500,
+                "late_s": 0,
+                **policy,
+            },
+        )
+        async with made.afterwards:
+            yield made

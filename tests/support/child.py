@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 
 import msgspec
+from tests.support.io_steps import Steps, count_steps
 
 from projectionist.core import testpoints
 
@@ -22,6 +23,7 @@ class Orders(msgspec.Struct, frozen=True):
     lifeline: int
     kill_at: dict[str, int] = {}
     pause_at: dict[str, int] = {}
+    steps: Steps | None = None
 
 
 def obey(orders: Orders) -> None:
@@ -30,14 +32,20 @@ def obey(orders: Orders) -> None:
 
     def hear(name: str) -> None:
         counts[name] += 1
-        os.write(orders.announcements, f"{name}\n".encode())
+        _tell(orders, name)
         if counts[name] == orders.kill_at.get(name):
             os.kill(os.getpid(), signal.SIGKILL)
         if counts[name] == orders.pause_at.get(name):
             os.kill(os.getpid(), signal.SIGSTOP)
 
     testpoints.listen(hear)
+    if orders.steps is not None:
+        count_steps(orders.steps, lambda name: _tell(orders, name))
     threading.Thread(target=_die_with_the_test, args=(orders.lifeline,), daemon=True).start()
+
+
+def _tell(orders: Orders, name: str) -> None:
+    os.write(orders.announcements, f"{name}\n".encode())
 
 
 def _die_with_the_test(lifeline: int) -> None:

@@ -16,6 +16,7 @@ from typing import IO, Any
 import msgspec
 from tests.support.child import Orders
 from tests.support.forked import Forked, can_fork, fork, session_environment
+from tests.support.io_steps import Steps
 from tests.support.waiting import HANG_S, Heard, eventually
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +43,11 @@ class Child:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    @property
+    def announced(self) -> Mapping[str, int]:
+        """Return what it has announced, and how often."""
+        return self._lines.heard.counts
 
     @property
     def has_ended(self) -> bool:
@@ -77,6 +83,10 @@ class Child:
         """Return when it is over, and all that it announced has been heard."""
         await self._process.wait()
         await self._lines.over.wait()
+
+    async def announces(self, name: str, count: int = 1) -> None:
+        """Return when it has announced `name` `count` times, however long that takes."""
+        await self._lines.heard.wait(name, count, 4 * HANG_S)
 
     async def said(self, text: str) -> None:
         """Return when it has written `text` to its standard error."""
@@ -118,11 +128,12 @@ async def projectionist(
     env: Mapping[str, str] | None = None,
     kill_at: Mapping[str, int] | None = None,
     pause_at: Mapping[str, int] | None = None,
+    steps: Steps | None = None,
 ) -> AsyncIterator[Child]:
     """Run `projectionist ARGUMENTS`, killed at the end of the block if it has not ended.
 
     `kill_at={"name": n}` ends the process by SIGKILL inside its n-th announcement of `name`, `pause_at` stops
-    it there until it gets SIGCONT.
+    it there until it gets SIGCONT; with `steps` it announces each of them.
     """
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -131,7 +142,7 @@ async def projectionist(
         lifeline, held = os.pipe()
         stack.callback(os.close, held)
         lines = await _reader(stack, hears)
-        orders = Orders(tells, lifeline, dict(kill_at or {}), dict(pause_at or {}))
+        orders = Orders(tells, lifeline, dict(kill_at or {}), dict(pause_at or {}), steps)
         environment = _environment(env or {}, orders)
         process = (
             await fork(arguments, (out.fileno(), err.fileno(), tells, lifeline), cwd, environment)

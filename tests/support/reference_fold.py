@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from nats.aio.msg import Msg
 from tests.support.consumer_harness import ConsumerHarness
 
 Row = tuple[Any, ...]
+_NEEDED = {"ce-source", "ce-id", "ce-type", "ce-aggregatetype", "ce-aggregateid", "ce-aggregateversion"}
 
 
 class Fact(NamedTuple):
@@ -30,6 +32,8 @@ class Decisions(NamedTuple):
     discarded: set[tuple[str, str]]
     edited: dict[tuple[str, str], bytes]
     winners: dict[tuple[str, int], tuple[str, str]]
+    headed: dict[int, dict[str, str]]
+    """By stream sequence: the headers that a message in quarantine was given."""
 
 
 class Reckoning(NamedTuple):
@@ -42,7 +46,7 @@ class Reckoning(NamedTuple):
     """The identities of the events that asked for one."""
 
 
-async def facts(harness: ConsumerHarness) -> list[Fact]:
+async def messages(harness: ConsumerHarness) -> list[Msg]:
     """The whole stream, by an ordinary subscription."""
     js = harness.nats.jetstream()
     if not (await js.stream_info(harness.stream.name)).state.messages:
@@ -50,34 +54,54 @@ async def facts(harness: ConsumerHarness) -> list[Fact]:
     subscription = await js.subscribe(harness.stream.subjects, ordered_consumer=True)
     found = []
     while True:
-        message = await subscription.next_msg(5)
-        headers = message.headers or {}
-        found.append(
-            Fact(
-                message.metadata.sequence.stream,
-                (headers["ce-source"], headers["ce-id"]),
-                headers["ce-type"],
-                f"{headers['ce-aggregatetype']}/{headers['ce-aggregateid']}",
-                int(headers["ce-aggregateversion"]),
-                message.data,
-            )
-        )
-        if not message.metadata.num_pending:
+        found.append(await subscription.next_msg(5))
+        if not found[-1].metadata.num_pending:
             await subscription.unsubscribe()
             return found
 
 
+async def facts(harness: ConsumerHarness) -> list[Fact]:
+    """All that the stream holds, every message of which is one."""
+    return facts_of(await messages(harness), {})
+
+
+def facts_of(stream: Iterable[Msg], headed: Mapping[int, dict[str, str]]) -> list[Fact]:
+    """Return what these messages say, some under other headers; without identity, aggregate and version, nothing."""
+    found = []
+    for message in stream:
+        seq = message.metadata.sequence.stream
+        headers = headed.get(seq, message.headers or {})
+        if headers.keys() >= _NEEDED:
+            found.append(
+                Fact(
+                    seq,
+                    (headers["ce-source"], headers["ce-id"]),
+                    headers["ce-type"],
+                    f"{headers['ce-aggregatetype']}/{headers['ce-aggregateid']}",
+                    int(headers["ce-aggregateversion"]),
+                    message.data,
+                )
+            )
+    return found
+
+
 async def decisions(harness: ConsumerHarness, consumer: str) -> Decisions:
     """Return what was decided about a consumer's events, by its name."""
-    made = Decisions(set(), set(), {}, {})
+    made = Decisions(set(), set(), {}, {}, {})
     rows = await harness.fetch(
-        "select kind, aggregate, version, coalesce(upto, version), source, id, data from {s}.decisions"
+        "select kind, aggregate, version, coalesce(upto, version), source, id, data, seq, headers from {s}.decisions"
         " where consumer = (select number from {s}.consumers where name = $1) order by number",
         consumer,
     )
-    for kind, aggregate, version, upto, source, name, data in rows:
+    for kind, aggregate, version, upto, source, name, data, seq, head in rows:
         match kind:
-            case "skip" | "accept_gap" | "baseline":
+            case "edit" if seq is not None:
+                made.headed[seq] = dict(
+                    line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line
+                )
+            case "discard" if seq is not None:
+                pass  # it is no fact
+            case "skip" | "accept_gap" | "baseline" | "erase":
                 made.stepped_over.update((aggregate, one) for one in range(version, upto + 1))
             case "discard":
                 made.discarded.add((source, name))

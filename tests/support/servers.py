@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import asyncpg
 import msgspec
@@ -20,7 +22,10 @@ from projectionist.ops.embedded.postgres import PostgresServer
 from projectionist.ops.embedded.processes import until
 from projectionist.testing.servers import SCHEMA, TEMPLATE, SessionServers
 
-__all__ = ["SCHEMA", "Servers", "Stream"]
+__all__ = ["SCHEMA", "Servers", "Stream", "own_ground"]
+
+_ONE = threading.Lock()
+"""Databases are made and dropped one at a time, and meanwhile whoever shares the loop goes on."""
 
 
 class Stream(msgspec.Struct, frozen=True):
@@ -108,3 +113,24 @@ def _kill(server: NatsServer | PostgresServer) -> None:
     """Return when it is dead: until then whoever starts what does not run has nothing to do."""
     os.kill(server.pid(), signal.SIGKILL)
     assert until(lambda: not server.pid(), HANG_S), f"{server.mark} goes on"
+
+
+@asynccontextmanager
+async def own_ground(servers: Servers) -> AsyncIterator[tuple[str, Stream]]:
+    """A database and a stream, beside those of others in the same event loop."""
+    database, stream = await asyncio.to_thread(_make, servers)
+    try:
+        yield database, stream
+    finally:
+        await asyncio.to_thread(_drop, servers, database, stream)
+
+
+def _make(servers: Servers) -> tuple[str, Stream]:
+    with _ONE:
+        return servers.make_database(), servers.make_stream()
+
+
+def _drop(servers: Servers, database: str, stream: Stream) -> None:
+    with _ONE:
+        servers.drop_database(database)
+        servers.delete_stream(stream)

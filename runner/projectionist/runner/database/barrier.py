@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 HOLD_S = 2.0
 """The longest that the barrier is held, but for changes of tables by `migrate`."""
+FROZEN_S = 1.0
+"""How long after the holder's own deadline PostgreSQL ends its session: whoever is frozen keeps no deadline."""
 SHORT = RetryPolicy(initial_s=0.2, coefficient=1.25, maximum_s=1.0)
 """How long rebuilds and `migrate` keep batches or readers waiting at a time: longer where that was too short."""
 
@@ -46,6 +48,8 @@ class Hold(msgspec.Struct):
     seconds: float = 0.0
     kept: bool = False
     """Whether it may stand beyond its transaction."""
+    within_s: float | None = None
+    """How long it may be held; None for as long as the session may be idle."""
 
 
 @asynccontextmanager
@@ -63,10 +67,11 @@ async def alone(
     Open batches are waited for no longer than `wait_s`, or the connection's lock_timeout, which stays so inside: new
     ones wait meanwhile. `what` is done, for whoever measures.
     """
-    hold, began = Hold(), None
+    hold, began = Hold(within_s=within_s), None
     sql, key = Statements("projectionist.runner", schema), barrier_key(schema, consumer)
     try:
         async with connection.transaction():
+            await _end_frozen(connection, hold)
             if wait_s is not None:
                 await connection.execute(f"set local lock_timeout = '{wait_s * 1000:.0f}ms'")
             await connection.execute(sql["lock_consumer_exclusive"], key)
@@ -97,9 +102,17 @@ async def show(connection: Connection, schema: str, consumer: int, hold: Hold) -
     hold.kept = True
     await connection.execute(sql["keep_consumer_lock"], key)
     await connection.execute("commit and chain")
+    await _end_frozen(connection, hold)
     await connection.execute(sql["lock_consumer_exclusive"], key)
     await connection.execute(sql["release_consumer_lock"], key)
     hold.kept = False
+
+
+async def _end_frozen(connection: Connection, hold: Hold) -> None:
+    """Have PostgreSQL end the session in this transaction where it says nothing for longer than the barrier is held."""
+    if hold.within_s is not None:
+        idle_ms = (hold.within_s + FROZEN_S) * 1000
+        await connection.execute(f"set local idle_in_transaction_session_timeout = '{idle_ms:.0f}ms'")
 
 
 def note(what: str, seconds: float) -> None:
