@@ -28,13 +28,15 @@ from projectionist.runner.stream_guard import observe
 pytestmark = pytest.mark.asyncio
 
 OURS = {"application_name": "projectionist Orders"}
+LOCK_S = 5.0
+"""While a lock is waited for it is looked at who holds it, which on a busy machine takes more than a moment."""
 
 
 def environment(harness: ConsumerHarness, **more: str) -> dict[str, str]:
     """What a process of its own needs to know."""
     return {
         "PROJECTIONIST_POSTGRES__URL": harness.database,
-        "PROJECTIONIST_POSTGRES__LOCK_S": "0.5",
+        "PROJECTIONIST_POSTGRES__LOCK_S": str(LOCK_S),
         "PROJECTIONIST_NATS__URL": harness.servers.nats_url,
         "PROJECTIONIST_RUN__HEARTBEAT_S": "0.3",
         "PROJECTIONIST_BATCH__MAX_ROWS": "5",  # what a sleeper has ordered the broker goes on giving it
@@ -61,7 +63,7 @@ def running(
 
 
 def quick(harness: ConsumerHarness) -> None:
-    tuned(harness, postgres={"lock_s": 0.5}, run={"heartbeat_s": 0.3}, policy={"ack_wait_s": 1.0}, rows=5)
+    tuned(harness, postgres={"lock_s": LOCK_S}, run={"heartbeat_s": 0.3}, policy={"ack_wait_s": 1.0}, rows=5)
 
 
 def is_stopped(child: Child) -> bool:
@@ -143,9 +145,8 @@ async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Consu
     s = shop(live.stream)
     await live.migrate(s.Orders)
     quick(live)
-    tuned(
-        live, run={"heartbeat_s": HANG_S}
-    )  # so the one that it has given is not old before the test is over
+    # So the heartbeat that it has given is not old before the test is over.
+    tuned(live, postgres={"lock_s": 0.5}, run={"heartbeat_s": HANG_S})
     slow = await asyncpg.connect(live.database, server_settings=OURS)
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
