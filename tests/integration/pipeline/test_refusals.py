@@ -22,7 +22,11 @@ def look_for_gaps(worker: ConsumerWorker) -> None:
 @pytest.mark.parametrize("ack", ["after-commit", "after-store"], ids=["by gaps", "by claims"])
 async def test_a_batch_open_at_a_refusal_met_beside_it_is_given_back(live: ConsumerHarness, ack: str) -> None:
     s = shop(live.stream)
-    tuned(live, policy={"ack": ack, "ack_wait_s": 5 * HANG_S, "late_s": 3600}, postgres={"lock_s": HANG_S})
+    tuned(
+        live,
+        policy={"ack": ack, "ack_wait_s": 5 * HANG_S, "late_s": 3600},
+        postgres={"lock_s": HANG_S, "statement_s": HANG_S},
+    )
     await live.migrate(s.Orders)
     await live.publish(OrderNoted("behind a gap"), "o1", 3)
     with listening() as heard:
