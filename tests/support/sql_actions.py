@@ -199,7 +199,7 @@ async def outcome(
     async with undone(connection):
         with connection.query_logger(lambda one: logged and logged(one.query)):
             folded = await model.fold(plans(deliveries), None)
-        names = ddl.sql_names(driver.consumer.definition.tables, SCHEMA, driver.consumer.generation)
+        names = ddl.sql_names(driver.consumer.definition.tables, SCHEMA, driver.consumer.view.generation)
         rows = {
             name: [tuple(row) for row in await connection.fetch(f"select * from {place} order by 1")]
             for name, place in names.items()

@@ -18,6 +18,7 @@ from projectionist.outbox.intents.schedule import EmittedCancel
 from projectionist.projections import definition
 from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.batch.intents import IntentFactories, stage_intents
+from projectionist.runner.batch.view import ViewRow
 from projectionist.runner.batch.writes import BatchWrites
 from projectionist.runner.decoding.delivery import Delivery
 
@@ -35,7 +36,8 @@ class Wave(Intent, provider="courier", order_by=None):
 
 def consumer(mark: int = 0) -> Consumer:
     """A consumer renamed since its registration, whose effects are real from `mark` on."""
-    orders, control = definition(shop(Stream("SHOP")).Orders), ControlRow(incarnation=1, effects=(1, mark))
+    orders = definition(shop(Stream("SHOP")).Orders)
+    control = ControlRow(incarnation=1, view=ViewRow(effects=(1, mark)))
     return Consumer(orders, Policy(), 1, "OldOrders", 7, slots={"Receipt": "Mail"}, control=control)
 
 

@@ -104,11 +104,11 @@ class ErasedRows:
         if definition.table is None or definition.table.key is None:
             return RowsPlan(rebuild="its SQL wrote them, which rows is on no record")
         consumer, _ = await live_consumer(self._queries, definition, self._settings)
-        if consumer.control.generation != row["generation"]:
+        if consumer.view.generation != row["generation"]:
             raise CannotErase(f"{row['name']} was rebuilt at this moment", remedy="Erase again")
         kind = (target.aggregate or "").partition("/")[0]
         if target.aggregate is not None and is_own(consumer):
-            own = own_group(definition, target.aggregate) if consumer.control.own_type == kind else None
+            own = own_group(definition, target.aggregate) if consumer.view.own_type == kind else None
             return RowsPlan(consumer, own=own)
         try:
             keys, lost = await self._keys(consumer, row, target)
@@ -131,7 +131,7 @@ class ErasedRows:
             return
         table = plan.consumer.definition.table
         assert table is not None, "it has a row"
-        statements = ReadModel(table, self._queries.schema, plan.consumer.generation)
+        statements = ReadModel(table, self._queries.schema, plan.consumer.view.generation)
         await self._queries.connection.execute(statements.delete_own, [plan.own])
 
     async def rewrite(self, plan: RowsPlan) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.projections.folding.version_verdict import start
-from projectionist.runner.batch.row_key_type import OwnType
+from projectionist.runner.batch.view import View, ViewRow
 from projectionist.runner.decoding.decoder import Decoder
 
 if TYPE_CHECKING:
@@ -48,13 +48,7 @@ class ControlRow(msgspec.Struct, frozen=True):
 
     epoch: int = 0
     incarnation: int = 0
-    view: int = 0
-    """The number of its view, which has the fields from here to `own_since`."""
-    generation: int = 0
-    effects: tuple[int, int] = (0, 0)
-    """The incarnation and sequence from which on intents are real."""
-    own_type: str | None = None
-    own_since: str | None = None
+    view: ViewRow = ViewRow()
     repeats: bool = False
     """Whether fresh deliveries are compared with what was decided before a reset."""
     marks: int | None = None
@@ -66,11 +60,7 @@ class ControlRow(msgspec.Struct, frozen=True):
         return cls(
             epoch=row["epoch"],
             incarnation=row["incarnation"],
-            view=row["view"],
-            generation=row["generation"],
-            effects=(row["effects_incarnation"], row["effects_mark"]),
-            own_type=row["own_type"],
-            own_since=row["own_since"],
+            view=ViewRow.of(row),
             repeats=row["repeats"],
             marks=None if row["build"] is None else row["slot"],
         )
@@ -78,7 +68,7 @@ class ControlRow(msgspec.Struct, frozen=True):
     @property
     def stand(self) -> tuple[int, int, int]:
         """Return what positions that were seen are worth nothing after a change of."""
-        return self.epoch, self.incarnation, self.generation
+        return self.epoch, self.incarnation, self.view.generation
 
 
 class Consumer:
@@ -98,11 +88,10 @@ class Consumer:
         self.definition = definition
         self.policy = policy
         self.number = number
-        self.key_name = key_name
         self.runner = runner
         self.control = control or ControlRow()
         """The row as the last batch found it."""
-        self._slots = slots or {}
+        self.view = View(definition, key_name, slots, self.control.view)
 
     @cached_property
     def reader(self) -> Decoder:
@@ -139,16 +128,6 @@ class Consumer:
         """Return the number of the stream that is read, among those that had its name."""
         return self.control.incarnation
 
-    @property
-    def view(self) -> int:
-        """Return the number of its view."""
-        return self.control.view
-
-    @property
-    def generation(self) -> int:
-        """Return the generation of the read model that batches write."""
-        return self.control.generation
-
     def check(self, row: Row | None) -> None:
         """Take over the control row that holds now; refuse a batch that must not be made under it."""
         if row is None:
@@ -163,17 +142,4 @@ class Consumer:
         if row["incarnation"] != self.incarnation:
             raise Rejoin(f"consumer {self.definition.name!r} reads another incarnation of its stream now")
         self.control = ControlRow.of(row)
-
-    def frozen_slot(self, slot: str) -> str:
-        """Return the name under which a slot was first registered."""
-        return self._slots.get(slot, slot)
-
-    def owned(self) -> OwnType:
-        """Return whose ids are keys of the rows, as far as that is known now."""
-        table = self.definition.table
-        column = "" if table is None or table.key is None else table.key.first.name
-        return OwnType(column, self.control.own_type, self.control.own_since)
-
-    def is_real(self, seq: int, incarnation: int | None = None) -> bool:
-        """Return whether the intents of the event at this stream sequence are from behind the effects mark."""
-        return (self.incarnation if incarnation is None else incarnation, seq) >= self.control.effects
+        self.view.row = self.control.view

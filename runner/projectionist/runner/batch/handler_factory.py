@@ -25,4 +25,4 @@ def model_for(connection: Connection, consumer: Consumer, schema: str, times: Ba
         case Kind.REACTOR:
             return PureHandlers(consumer, None)
         case _:
-            return PureHandlers(consumer, RowTable(connection, consumer, schema))
+            return PureHandlers(consumer, RowTable(connection, consumer.view, schema))

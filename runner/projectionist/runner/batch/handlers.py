@@ -98,7 +98,7 @@ class PureHandlers:
         wanted.check((), len(steps))
         loaded = await self._rows.load(wanted)
         wanted.check(loaded, len(steps))
-        own = self._consumer.owned()
+        own = self._consumer.view.owned()
         kinds = list(dict.fromkeys(kind_of(step.aggregate) for step in steps if step.handler.own))
         if set(kinds) <= {own.known}:
             return loaded, fold(self._consumer.definition, steps, loaded)
@@ -119,13 +119,13 @@ class PureHandlers:
         """
         keys = [step.key for step in steps]
         for kind in candidates:
-            own = self._consumer.owned()
+            own = self._consumer.view.owned()
             if own.known is None:
                 first = next(one for one in steps if one.handler.own and kind_of(one.aggregate) == kind)
                 own.decide(first.handler, order[first.index][1])
             _refuse_others(steps, keys, own)
             folded = fold(self._consumer.definition, steps, loaded)
-            decided = _applied(steps, folded, kind) if self._consumer.control.own_type is None else None
+            decided = _applied(steps, folded, kind) if self._consumer.view.own_type is None else None
             if decided is not None:
                 if await table.own_type(kind, named(order[decided.index][1])) != kind:
                     raise Again("an event of another type was applied meanwhile")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from projectionist.outbox import Intent, IntentOptions
     from projectionist.outbox.intents.schedule import Emitted
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.view import View
     from projectionist.runner.batch.writes import BatchWrites
     from projectionist.runner.decoding.delivery import Delivery
 
@@ -45,7 +46,7 @@ class IntentFactories:
         return self._made.get((type(intent), slot)) or self._make(intent, slot)
 
     def _make(self, intent: Intent, slot: str) -> IntentFactory:
-        key_name, frozen = self.consumer.key_name, self.consumer.frozen_slot(slot)
+        key_name, frozen = self.consumer.view.key_name, self.consumer.view.frozen_slot(slot)
         options = options_of(intent)
         if len(self._made) >= _MOST_FACTORIES:
             self._made.clear()
@@ -68,14 +69,15 @@ def stage_intents(
 ) -> list[StagedIntent]:
     """Return the intents to write, in the order handlers emitted them; count the silent ones."""
     staged: list[StagedIntent] = []
-    consumer = factories.consumer
+    view, read = factories.consumer.view, factories.consumer.incarnation
     for delivery, one in emitted:
-        if not consumer.is_real(delivery.seq, delivery.incarnation):
+        incarnation = read if delivery.incarnation is None else delivery.incarnation
+        if not view.is_real(delivery.seq, incarnation):
             # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
             writes.count(delivery, f"suppressed_{options_of(one.intent).slot}")
             continue
         if isinstance(one, EmittedCancel):
-            staged.append(_cancel(delivery, one, consumer))
+            staged.append(_cancel(delivery, one, view))
             writes.count(delivery, "cancels")
             continue
         intent = one.intent
@@ -94,7 +96,7 @@ def stage_intents(
                 destination=destination_of(intent),
                 ordering=factory.ordering(aggregate)
                 if factory.by_aggregate and aggregate is not None
-                else ordering_of(intent, consumer.key_name, aggregate),
+                else ordering_of(intent, view.key_name, aggregate),
                 on_dead=options.on_dead,
                 body=one.body,
                 traceparent=delivery.traceparent,
@@ -121,10 +123,10 @@ def scoped_slot(slot: str, scope: str | None) -> str:
 _GUARDS = {"wait": Guard.CAUGHT_UP, "send": Guard.CLOCK}
 
 
-def _cancel(delivery: Delivery, one: EmittedCancel, consumer: Consumer) -> StagedIntent:
-    options, slot = options_of(one.intent), scoped_slot(consumer.frozen_slot(one.slot), one.scope)
+def _cancel(delivery: Delivery, one: EmittedCancel, view: View) -> StagedIntent:
+    options, slot = options_of(one.intent), scoped_slot(view.frozen_slot(one.slot), one.scope)
     return StagedIntent(
-        key=cancel_key(consumer.key_name, delivery.source, delivery.id, options.name, slot),
+        key=cancel_key(view.key_name, delivery.source, delivery.id, options.name, slot),
         source=delivery.source,
         id=delivery.id,
         aggregate=delivery.aggregate,

@@ -11,7 +11,7 @@ from projectionist.projections.tables.row_statements import ReadModel, arguments
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
-    from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.view import View
     from projectionist.runner.batch.wanted_rows import WantedRows
 
 Row = tuple[Any, ...]
@@ -20,12 +20,12 @@ Row = tuple[Any, ...]
 class RowTable:
     """Rows are tuples in database form. The caller is inside a batch transaction that holds the positions."""
 
-    def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
-        definition = consumer.definition
+    def __init__(self, connection: Connection, view: View, schema: str) -> None:
+        definition = view.definition
         if definition.table is None:
             raise ValueError(f"{definition.name} has no table of rows")
         self._connection = connection
-        self._consumer = consumer
+        self._view = view
         self._schema = schema
         self._own_type = Statements("projectionist.runner", schema)["set_row_key_aggregate_type"]
         self._table = definition.table
@@ -39,8 +39,8 @@ class RowTable:
 
     def _follow(self) -> None:
         """Go on with the generation that is live in this batch: a swap may have come between it and the last."""
-        if self._generation != self._consumer.generation:
-            self._generation = self._consumer.generation
+        if self._generation != self._view.generation:
+            self._generation = self._view.generation
             self._statements = ReadModel(self._table, self._schema, self._generation)
 
     async def load(self, wanted: WantedRows) -> dict[Any, Row]:
@@ -57,7 +57,7 @@ class RowTable:
     async def own_type(self, kind: str, since: str) -> str:
         """Return the type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none
         has."""
-        return str(await self._connection.fetchval(self._own_type, self._consumer.view, kind, since))
+        return str(await self._connection.fetchval(self._own_type, self._view.number, kind, since))
 
     async def write(self, rows: Mapping[Any, Row | None], present: AbstractSet[Any]) -> bool:
         """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""

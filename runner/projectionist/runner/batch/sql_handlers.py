@@ -86,8 +86,8 @@ class SqlHandlers:
 
     def _follow(self) -> None:
         """Go on with the generation that is live in this batch: a swap may have come between it and the last."""
-        if self._generation != self._consumer.generation:
-            self._generation = self._consumer.generation
+        if self._generation != self._consumer.view.generation:
+            self._generation = self._consumer.view.generation
             tables = self._consumer.definition.tables
             placed = sql_names(tables, self._schema, self._generation)
             self._tx = HandlerTransaction(self._connection, placed, self._idle_s, self._habits)

@@ -86,7 +86,7 @@ def _aggregates(consumer: Consumer, keys: Sequence[Any]) -> tuple[list[str] | No
     subjects = consumer.definition.subjects
     if not keys or not is_own(consumer):
         return None, subjects.filter
-    kind, table = consumer.control.own_type, consumer.definition.table
+    kind, table = consumer.view.own_type, consumer.definition.table
     if kind is None or table is None or table.key is None:
         return [], subjects.filter
     ids = list(dict.fromkeys(str(table.key.group(key)) for key in keys))

@@ -115,7 +115,7 @@ class DryConsumer:
         self._definition = consumer.definition
         self._consumer = consumer
         self._read = consumer.reader.read
-        self._own = consumer.owned()
+        self._own = consumer.view.owned()
         self._reveal = reveal
         self._types: dict[tuple[str, int], TypeCheck] = {}
         self._fold: CheckFold | None = None

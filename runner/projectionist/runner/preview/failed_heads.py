@@ -117,7 +117,7 @@ def tried(
     there = {key: row for key, row in rows.items() if row is not None}
     folded = Rows(consumer.definition.cls, table_of(consumer)[0], there)
     try:
-        consumer.owned().check(head.step.handler, head.delivery.aggregate)
+        consumer.view.owned().check(head.step.handler, head.delivery.aggregate)
         folded.apply(head.step)
     except RAISED as error:  # a user's code: what it raises is told with its event
         if is_ours(error):

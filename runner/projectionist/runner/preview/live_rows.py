@@ -57,8 +57,8 @@ class LiveRows:
         self._read, self._chosen, self._below = "", "", ""
         if not self.changes.other_key:
             common = Table(public, [table.columns[at] for at in self._places], self._key.names)
-            self._read = ReadModel(common, queries.schema, consumer.generation).load
-            name = ddl.physical(common, queries.schema, consumer.generation)
+            self._read = ReadModel(common, queries.schema, consumer.view.generation).load
+            name = ddl.physical(common, queries.schema, consumer.view.generation)
             chosen = f"select {', '.join(map(quoted, keys))} from {name}"
             self._chosen = f"{chosen} order by random() limit $1"
             self._below = chosen
@@ -66,7 +66,7 @@ class LiveRows:
     @classmethod
     async def of(cls, queries: Queries, consumer: Consumer) -> LiveRows:
         """Return the rows of the live generation."""
-        return cls(queries, consumer, await kept(queries, consumer.view, consumer.generation))
+        return cls(queries, consumer, await kept(queries, consumer.view.number, consumer.view.generation))
 
     async def load(self, keys: Sequence[Any]) -> dict[Any, Row]:
         """Return the rows of these keys; none where they are found by another key."""

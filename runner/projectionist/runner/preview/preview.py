@@ -148,7 +148,7 @@ class Previewer:
             return result
         consumer, made_by = await live_consumer(self._queries, definition, self._settings)
         registered = (await self._queries.control(consumer.number))["code"]
-        result.generation = consumer.generation
+        result.generation = consumer.view.generation
         result.runs, result.older_rows = registered == definition.code, made_by != registered
         live = await LiveRows.of(self._queries, consumer)
         result.columns = live.changes

@@ -257,10 +257,10 @@ async def _check_version(queries: Queries, consumer: Consumer, value: Any, versi
             f"rows of {name} belong to no single aggregate, whose version could be meant",
             remedy=f"Say when: a time like 2026-01-31T12:00:00Z, or {SEQUENCE}4711 for a sequence of the stream",
         )
-    if consumer.control.own_type is None:
+    if consumer.view.own_type is None:
         raise RebuildError(f"{name} has applied no event yet, whose version could be meant")
     _, key = table_of(consumer)
-    aggregate = f"{consumer.control.own_type}/{key.group(value)}"
+    aggregate = f"{consumer.view.own_type}/{key.group(value)}"
     found = await queries.rows("select_positions", consumer.number, [aggregate])
     stands = found[0]["version"] if found else 0
     if version > stands:

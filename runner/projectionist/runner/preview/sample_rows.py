@@ -43,7 +43,7 @@ async def sample_rows(
     rows of live, and half of the keys that this code gives to events: the stream is read for them.
     """
     own, (_, key) = is_own(consumer), table_of(consumer)
-    kind = consumer.control.own_type
+    kind = consumer.view.own_type
     if own and aggregate is not None and kind not in (None, kind_of(aggregate)):
         raise RebuildError(
             f"rows of {consumer.definition.name} belong to aggregates of type {kind!r}, not {aggregate}"
@@ -60,7 +60,7 @@ async def sample_rows(
 
 
 async def _aggregates(queries: Queries, consumer: Consumer, most: int) -> list[str]:
-    kind = consumer.control.own_type
+    kind = consumer.view.own_type
     if kind is None:
         return []
     rows = await queries.rows("select_some_aggregates", consumer.number, f"{kind}/", most)

@@ -271,10 +271,10 @@ class ConsumerWorker:
             self._logged_headers = difference
             if difference:
                 log.warning("%s: %s. %s", self.definition.name, difference, unified(self.definition.name))
-        mark = consumer.control.effects[1]
+        mark = consumer.view.row.effects[1]
         silent = f"; the {mark - 1} older ones update rows only" if mark > 1 else ""
         text = f"side effects are made for events from sequence {max(mark, 1)} on{silent}"
-        self._log_once(f"generation {consumer.generation}, {text}")
+        self._log_once(f"generation {consumer.view.generation}, {text}")
         announce("worker.running")
 
     def _log_once(self, text: str) -> None:

@@ -147,12 +147,12 @@ class DatabaseAccess(SharedPool):
                 return
             leases, name = Leases(self.schema, str(INSTANCE)), f"sweep:{consumer.number}"
             if await leases.acquire(connection, name, SWEPT_S) is not None:
-                await sweep(Queries(connection, self.schema), consumer.view)
+                await sweep(Queries(connection, self.schema), consumer.view.number)
 
     async def _leaves_to_owner(self, connection: Connection, consumer: Consumer) -> bool:
         """Return whether this role may not drop tables; what is over then stands on the board until it is dropped."""
         name, found = consumer.definition.name, await ownership(connection, self.schema)
-        over = [] if found.owns else await expired(Queries(connection, self.schema), consumer.view)
+        over = [] if found.owns else await expired(Queries(connection, self.schema), consumer.view.number)
         if not over:
             self.waits_for_owner.pop(name, None)
         elif name not in self.waits_for_owner:

@@ -51,7 +51,7 @@ class BulkPhase:
         self._consumer = consumer
         self._definition = consumer.definition
         self._progress = progress
-        self._own = consumer.owned()
+        self._own = consumer.view.owned()
         self.silent: Counter[str] = Counter()
         """Intents that handlers asked for and that were not written, by slot."""
         self.events = 0

@@ -209,7 +209,7 @@ async def _rate(definition: Definition, settings: Settings, client: Client, stre
     consumer = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0)
     judge = AppliedFilter(UNORDERED, {}, Decisions())
     given = (client, definition, consumer.reader, judge, Decisions(), Logged(definition.name))
-    own = consumer.owned()
+    own = consumer.view.owned()
     bulk = Bulk(*given, own)
     first, fold = stream.state.first_seq, Folding(definition, bulk.silent, own).fold
     began = clock.now()

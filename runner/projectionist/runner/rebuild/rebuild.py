@@ -333,13 +333,15 @@ async def consumer_for(
     """Return the consumer as the builder sees it: with the shadow as its generation."""
     control = await queries.row("select_build_control_row", build.consumer)
     assert control is not None, "consumers are never deleted"
+    live = ControlRow.of(control)
+    view = msgspec.structs.replace(live.view, generation=build.generation)
     return Consumer(
         definition,
         settings.policy(definition.name),
         build.consumer,
         control["key_name"],
         0,
-        control=msgspec.structs.replace(ControlRow.of(control), generation=build.generation),
+        control=msgspec.structs.replace(live, view=view),
     )
 
 

@@ -29,7 +29,7 @@ class Shadow:
     def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
         self._connection = connection
         self.definition = consumer.definition
-        self.generation = consumer.generation
+        self.generation = consumer.view.generation
         self.start = consumer.start
         self._schema = schema
         self._consumer = consumer

@@ -70,7 +70,7 @@ async def rewriting(
         await _check_code(queries, consumer)
         announce("recompute.entered")
         found = await _ended(queries, consumer, exact, before)
-        statements = ReadModel(table_of(consumer)[0], queries.schema, consumer.generation)
+        statements = ReadModel(table_of(consumer)[0], queries.schema, consumer.view.generation)
         for one in found:
             if one.differs:
                 await _write(queries, statements, one)
@@ -91,7 +91,7 @@ async def _check_whole(queries: Queries, client: Client, consumer: Consumer, key
 
 async def _check_code(queries: Queries, consumer: Consumer) -> None:
     definition, control = consumer.definition, await queries.control(consumer.number)
-    if (control["code"], control["generation"]) != (definition.code, consumer.generation):
+    if (control["code"], control["generation"]) != (definition.code, consumer.view.generation):
         raise RebuildError(
             f"{definition.name} is run by other code than this", remedy="Recompute with the code that runs"
         )

@@ -120,7 +120,7 @@ class ExactFold:
         self._decided = len(decided)
         self._next = 1
         self._rows = Rows(definition.cls, table, {})
-        self._own = consumer.owned()
+        self._own = consumer.view.owned()
         self._ordered = definition.sequence != UNORDERED
         self._observer = observer or FoldObserver()
         self._observer.begin()
@@ -299,7 +299,7 @@ class ExactFold:
         """Return the subject of the one aggregate, where there is only one; everything otherwise."""
         subjects, kind, filter_subject = (
             self._consumer.definition.subjects,
-            self._consumer.control.own_type,
+            self._consumer.view.own_type,
             None,
         )
         if len(self._groups) == 1 and is_own(self._consumer) and kind is not None:
@@ -321,7 +321,7 @@ def table_of(consumer: Consumer) -> tuple[Table, TableKey]:
 async def load(queries: Queries, consumer: Consumer, keys: Sequence[Any]) -> dict[Any, Row]:
     """Return the live rows of these keys, in database form."""
     table, key = table_of(consumer)
-    statement = ReadModel(table, queries.schema, consumer.generation).load
+    statement = ReadModel(table, queries.schema, consumer.view.generation).load
     rows = [tuple(row) for row in await queries.connection.fetch(statement, *key.arrays(keys))]
     return {key.of(row): row for row in rows}
 

@@ -100,7 +100,7 @@ class Verifier:
         other = live_code != self._definition.code
         self.result = Verified(
             consumer=self._definition.name,
-            generation=consumer.generation,
+            generation=consumer.view.generation,
             rows=0,
             drifted=0,
             drifts=[],
@@ -117,7 +117,7 @@ class Verifier:
     async def _check_columns(self, consumer: Consumer) -> None:
         """Raise RebuildError where the live rows lack a column of the class, or are found by another key."""
         table, key = table_of(consumer)
-        name = ddl.physical(table, self._queries.schema, consumer.generation)
+        name = ddl.physical(table, self._queries.schema, consumer.view.generation)
         live = [row["name"] for row in await self._queries.rows("select_columns", name)]
         lacking = [column.name for column in table.columns if column.name not in live]
         found_by = [row["name"] for row in await self._queries.rows("select_primary_key", name)]
@@ -160,9 +160,9 @@ class Verifier:
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         judge, decisions = await self._judge(consumer, floor)
         given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
-        bulk, filter_subject = Bulk(*given, consumer.owned()), self._definition.subjects.filter
+        bulk, filter_subject = Bulk(*given, consumer.view.owned()), self._definition.subjects.filter
         self._progress.begin("folding", floor)
-        live = await table_names(self._queries, consumer.view, consumer.generation)
+        live = await table_names(self._queries, consumer.view.number, consumer.view.generation)
         rows = await self._queries.value("estimate_rows", consumer.number, live)
         buckets = -(-max(rows, 1) // ROWS_AT_ONCE)
         if buckets == 1:
@@ -235,7 +235,10 @@ class Verifier:
         """Return the key of the rows, and what selects it of all of them."""
         table, key = table_of(consumer)
         columns = ", ".join(map(quoted, key.names))
-        return key, f"select {columns} from {ddl.physical(table, self._queries.schema, consumer.generation)}"
+        return (
+            key,
+            f"select {columns} from {ddl.physical(table, self._queries.schema, consumer.view.generation)}",
+        )
 
 
 async def exactly(
