@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Mapping
@@ -44,6 +45,8 @@ class Placed(Event, type="order.placed"):
 
 
 MIB = 2**20
+HOSTILE_S = 0.005 if sys.version_info < (3, 13) else 0.006
+"""How long a hostile body may hold the loop: Python 3.13 takes 5.4 ms for what takes 3.11 less than five."""
 HOSTILE = [
     b'{"a":"' + b"\\u00e9" * (MIB // 6) + b'"}',
     b'{"a":"' + b"\\ud83d\\ude00" * (MIB // 12) + b'"}',
@@ -491,7 +494,7 @@ class TestTheHash:
             return time.thread_time() - begun
 
         # Who shares a core and its caches with others is slower for that: one try tells.
-        assert any(asyncio.run(spent()) < 0.01 for _ in range(50))
+        assert any(asyncio.run(spent()) < HOSTILE_S for _ in range(50))
 
     def test_read_canonically_an_escaped_colon_is_a_colon(self) -> None:
         by, escaped = reader(hash="canonical"), b'{"order_id":"\\u003a","total":0}'
