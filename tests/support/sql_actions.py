@@ -42,7 +42,7 @@ USUAL = [*PLAIN, "both", "count", "mail"]
 DEFERRED = [what for what in PLAIN if what != "copy"]
 """What runs when the next statement is looked at, or the batch ends."""
 WRONG = ["poison", "swallow", "misuse", "divide"]
-ODD = ["tag", "save", "undo", "survive", "reuse", "speak", "peek"]
+ODD = ["tag", "save", "undo", "survive", "reuse", "speak", "peek", "persist"]
 
 
 class Acted(Event, type="acted"):
@@ -172,6 +172,13 @@ async def _speak(tx: Tx, k: int, v: int) -> None:
 async def _peek(tx: Tx, k: int, v: int) -> None:
     with contextlib.suppress(asyncpg.DataError):
         await tx.fetch("select from {notes}")
+
+
+async def _persist(tx: Tx, k: int, v: int) -> None:
+    """Swallow what may be another event's error, and go on."""
+    await _peek(tx, k, v)
+    await tx.execute(MARK, k, v)
+    await tx.fetch("select from {marks}")
 
 
 class Outcome(NamedTuple):

@@ -81,6 +81,7 @@ def one_by_one(*names: str, strays: bool = False) -> list[Told]:
 @example(one_by_one("put", "reuse", "mark", strays=True))
 @example(one_by_one("put", "speak", "put", strays=True))
 @example(one_by_one("put", "misuse", "peek", "put", strays=True))
+@example(one_by_one("put", "misuse", "persist", "put", strays=True))
 async def test_what_is_tried_together_ends_as_each_event_on_its_own(
     driver: BatchDriver, batch: list[Told]
 ) -> None:

@@ -160,12 +160,14 @@ class HandlerTransaction:
     async def flush(self) -> None:
         """Run what was put off, equal statements at once."""
         for one in self._queue.take():
-            self.failed = range(one.first, one.last + 1)
-            if len(one.rows) == 1:
-                await self._connection.execute(one.text, *one.rows[0])
-            else:
-                await self._connection.executemany(one.text, one.rows)
-            self.failed = None
+            try:
+                if len(one.rows) == 1:
+                    await self._connection.execute(one.text, *one.rows[0])
+                else:
+                    await self._connection.executemany(one.text, one.rows)
+            except BaseException:  # it stays so, even if a handler swallows this and goes on
+                self.failed = self.failed or range(one.first, one.last + 1)
+                raise
 
     async def speak(self) -> None:
         """Let PostgreSQL, which ends sessions that idle, know of this one where handlers have run no statement."""
