@@ -119,6 +119,8 @@ FILL = """
     insert into {s}.outbox (seq, provider, destination, lane, place) select seq, 'p', 'd', key, seq from {s}.intents;
     insert into {s}.attempts (intent, attempt, relay, started, outcome) select seq, 1, 'r', now(), 'retry'
     from {s}.intents;
+    insert into {s}.schedule (intent, consumer, class, slot, due, guard)
+    select seq, consumer, class, slot, now(), 'clock' from {s}.intents;
     insert into {s}.audit (who, action, object, reason) select 'w', 'v', 'o', 'r' from generate_series(1, 50000);
     insert into {s}.archive (kind, content) select 'inbox', '{}' from generate_series(1, 50000);
 """
