@@ -117,7 +117,8 @@ COMMIT_DURATION: Final = _histogram(
 RETRIES: Final = _counter(
     "projectionist.retries",
     "{batch}",
-    "Batches that were run again, by why: again, outage or isolated.",
+    "Batches that were run again, by why: again, outage, isolated, or waves (once a session and handler: own SQL that"
+    " would change a row twice).",
     (CONSUMER, REASON),
 )
 RECLAIMED: Final = _counter(
