@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice, repeat
 from types import new_class
 from typing import Any
 
@@ -27,7 +28,7 @@ from projectionist.outbox.intents.keys import intent_key
 from projectionist.projections import Event, Projection, Reactor, absent, definition, on
 from projectionist.projections.folding.fold import fold
 from projectionist.projections.tables.table_key import MOST_AT_ONCE, MOST_ROWS, Keys, Prefix
-from projectionist.runner.batch.wanted_rows import TooManyRows, wanted_rows
+from projectionist.runner.batch.wanted_rows import TooManyRows, bounded, wanted_rows
 from projectionist.runner.history.spill_files import Buckets
 
 SHOP = several(Stream("SHOP"))
@@ -297,6 +298,16 @@ def test_keys_are_counted_before_anything_is_read() -> None:
 
     assert not _refused(fits, (), many)
     assert _refused(over, (), many + 1)
+
+
+def test_no_more_keys_are_made_than_one_event_beyond_what_fits() -> None:
+    order, many = Placed(("a",) * MOST_ROWS, (1,) * MOST_ROWS), MOST_AT_ONCE // MOST_ROWS
+    (step,) = steps_of(SHOP.Lines, [("o-1", order)])
+    endless = repeat(step)
+
+    assert len(bounded(islice(endless, many))) == many
+    with pytest.raises(TooManyRows):
+        bounded(endless)
 
 
 def _refused(wanted: Any, loaded: Any, events: int) -> bool:

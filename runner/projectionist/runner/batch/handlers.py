@@ -15,7 +15,7 @@ from projectionist.projections.folding.step import Step, prepared
 from projectionist.runner.batch.outcomes import FailedAt
 from projectionist.runner.batch.retry_policy import FailureReason, Refusal, next_attempt
 from projectionist.runner.batch.row_key_type import OwnType, kind_of, named
-from projectionist.runner.batch.wanted_rows import wanted_rows
+from projectionist.runner.batch.wanted_rows import bounded, wanted_rows
 from projectionist.runner.batch.writes import Again
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ class PureHandlers:
         definition, retry = self._consumer.definition, self._consumer.policy.retry
         broken = preset(courses, retry, refusal)
         order = ordered(courses, broken)
-        steps = [
+        steps = bounded(
             one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
-        ]
+        )
         loaded, folded = await self._folded(steps, order)
         for failure in folded.failures.values():
             at, delivery = order[failure.step.index]

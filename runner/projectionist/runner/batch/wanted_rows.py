@@ -48,6 +48,18 @@ class WantedRows(msgspec.Struct):
             raise TooManyRows
 
 
+def bounded(steps: Iterable[Step]) -> list[Step]:
+    """Return these steps; raise TooManyRows at the first with whose keys there are too many, before more are made."""
+    found, asked = list[Step](), 0
+    for step in steps:
+        found.append(step)
+        if step.key.__class__ is Keys:
+            asked += len(step.key.listed)
+            if asked > MOST_AT_ONCE and len(found) > 1:
+                raise TooManyRows
+    return found
+
+
 def wanted_rows(steps: Iterable[Step]) -> WantedRows:
     """Return what these steps ask for; what is below a prefix that is asked for is not asked for by itself."""
     keys, prefixes, asked, several = set[Any](), Counter[Values](), 0, False

@@ -89,8 +89,8 @@ async def _keys_of_events(
                 for key in () if step is None else named_keys(step.key):
                     if key not in found:
                         found[key] = crc32(repr(key).encode())
-        if len(found) > 2 * most:
-            found = dict(_lowest(found, most))
+                if len(found) > 2 * most:
+                    found = dict(_lowest(found, most))
         await checkpoint()
         await progress.advance(len(block))
     return [key for key, _ in _lowest(found, most)]
