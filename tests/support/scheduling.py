@@ -207,6 +207,13 @@ class Scheduling:
         )
         return [row["left"] for row in rows]
 
+    @asynccontextmanager
+    async def held(self, table: str) -> AsyncIterator[None]:
+        """Hold the rows of one of these tables, as a session does that is about to change them."""
+        async with self.connection.transaction():
+            await self.connection.execute(f"select from projectionist.{table} for update")
+            yield
+
     async def incidents(self) -> list[str]:
         """Return the kinds of incidents."""
         return [

@@ -133,6 +133,32 @@ async def test_a_row_that_another_session_holds_is_judged_at_the_next_look(shop:
     assert (await shop.place(key), await shop.counted(2)) == ("started", (True, 0, 1))
 
 
+async def test_a_cancel_that_another_session_applies_keeps_out_what_it_is_about(shop: Scheduling) -> None:
+    key, free = await shop.wish(1, PAST), await shop.wish(1, PAST, aggregate="order/2")
+    await shop.cancel(2)
+    await shop.stores[0].open()
+    async with shop.held("cancels"):
+        await shop.opener().step()
+        assert (await shop.place(key), await shop.place(free)) == ("scheduled", "ready")
+    await shop.opener().step()
+    assert await shop.place(key) == "cancelled"
+    assert await shop.counted(2) == (True, 1, 0)
+
+
+async def test_what_was_held_while_its_cancel_was_applied_does_not_enter_when_it_is_free(
+    shop: Scheduling,
+) -> None:
+    key, store = await shop.wish(1, PAST), shop.stores[0]
+    await shop.cancel(2)
+    await store.open()
+    due = await store.look()
+    async with shop.held("schedule"):
+        assert await store.cancel() == (1, 1)
+    assert await store.promote(due) == 0
+    await shop.opener().step()
+    assert await shop.place(key) == "cancelled"
+
+
 async def test_a_cancel_is_about_its_own_slot_class_aggregate_and_lower_versions_alone(
     shop: Scheduling,
 ) -> None:
