@@ -79,6 +79,19 @@ def test_two_in_one_slot_are_refused_whenever_they_are_to_be_sent() -> None:
         (lambda: Reminder().after(3654 * DAY), "from zero to ten years"),
         (lambda: asked(Reminder().at(NOON + 3654 * DAY)), "more than ten years after its event"),
         (lambda: asked(Reminder().after(DAY), without(time=None)), "says no time"),
+        *(
+            (lambda moment=moment: asked(Reminder().at(moment), without(time=None)), "outside the years")
+            for moment in (
+                datetime.max.replace(tzinfo=UTC),
+                datetime(9990, 1, 1, tzinfo=UTC),
+                datetime.max.replace(tzinfo=timezone(timedelta(hours=-14))),
+                datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+            )
+        ),
+        (
+            lambda: asked(Reminder().after(3653 * DAY), without(time=datetime.max.replace(tzinfo=UTC))),
+            "outside the years",
+        ),
     ],
 )
 def test_a_moment_that_is_none_is_refused(write: Any, said: str) -> None:

@@ -72,7 +72,7 @@ def wish_of(one: Emitted) -> Intent | Scheduled | Cancel:
 def due_of(scheduled: Scheduled, time: datetime | None) -> datetime:
     """Return the moment at which an intent is to be sent, given its event's own time.
 
-    Raises ValueError where there is none, and for a moment that is ten years away.
+    Raises ValueError where there is none, and for a moment that is ten years away or outside the calendar.
     """
     due = scheduled.due
     if isinstance(due, timedelta):
@@ -80,10 +80,22 @@ def due_of(scheduled: Scheduled, time: datetime | None) -> datetime:
             raise ValueError(
                 f"{class_of(scheduled)}.after({due}): its event says no time; publish it with one, or use at(…)"
             )
-        return (time + due).astimezone(UTC)
+        return _moment(scheduled, time, due)
     if time is not None and due - time > FARTHEST:
         raise ValueError(f"{class_of(scheduled)}.at({due}) is more than ten years after its event")
-    return due.astimezone(UTC)
+    return _moment(scheduled, due, timedelta(0))
+
+
+def _moment(scheduled: Scheduled, begin: datetime, delay: timedelta) -> datetime:
+    """Return a moment in UTC; refuse one that cannot be told, or of which it cannot be told when it expires."""
+    try:
+        moment = begin.astimezone(UTC) + delay
+        moment + FARTHEST  # it expires by then
+    except OverflowError:
+        raise ValueError(
+            f"{class_of(scheduled)} is to be sent outside the years 1 to 9989: {begin} and {delay}"
+        ) from None
+    return moment
 
 
 def class_of(scheduled: Scheduled) -> str:
