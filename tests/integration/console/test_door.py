@@ -167,7 +167,7 @@ async def test_a_form_of_somebody_else_changes_nothing(live: ConsumerHarness, se
     form = {"reason": "x", "seen": "1"}
     for token in ("", other, own[:-1]):
         assert (await ann.send(path, form | {"token": token})).status_code == 403
-    for origin in ("https://evil.example", "null", "", "http://127.0.0.1:1"):
+    for origin in ("https://evil.example", "null", "", "http://127.0.0.1:1", "http://["):
         assert (await ann.send(path, form | {"token": own}, origin=origin)).status_code == 403
     for site in ("cross-site", "same-site", "none"):
         answer = await ann.send(path, form | {"token": own}, **{"sec-fetch-site": site})
@@ -269,3 +269,16 @@ async def shown(browser: Browser, *, banner: bool) -> str:
     """Return the overview, if it has the banner or has it not."""
     page = await browser.see("/")
     return page if (BANNER in page) == banner else ""
+
+
+async def test_what_no_name_may_hold_is_refused_and_no_error_of_a_server(
+    live: ConsumerHarness, served: Served
+) -> None:
+    ann, own = await served.logged_in("ann"), {"token": "", "reason": "x", "seen": "1"}
+    own["token"] = await ann.token()
+    assert (await ann.http.get("/waiting?consumer=%00")).status_code == 400
+    assert (await ann.send("/act/pause?consumer=Orders", own | {"reason": "a\0b"})).status_code == 413
+    for number in ("1 2", "%20", "x"):
+        await ann.see(f"/quarantine/entry?consumer=Orders&seq={number}", 404)
+        await ann.see(f"/quarantine/entry?consumer=Orders&seq=1&incarnation={number}", 404)
+    assert await inspection.count(live, "audit", who="ann") == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projectionist.console.door.access import Access, Person, Role
-from projectionist.console.door.request_guard import hostname
+from projectionist.console.door.request_guard import hostname, own_cookie
 from projectionist.console.pages import TO_SAY, command_line, count, duration, environment, size
 from projectionist.console.screens.login import local
 
@@ -100,3 +100,16 @@ def test_links_and_logins_are_bounded() -> None:
     cookies = [access.open(Person("ann")) for _ in range(1_001)]
     assert access.session(cookies[0]) is None
     assert access.session(cookies[-1]) is not None
+
+
+@pytest.mark.parametrize("other", ['theme={"dark":1}', "path=/x", "two words=1", 'open="', "=", "plain=1"])
+def test_a_cookie_of_another_program_of_this_host_locks_nobody_out(other: str) -> None:
+    assert own_cookie(f"{other}; mine=abc; {other}", "mine") == "abc"
+    assert own_cookie(f"{other}; notmine=abc", "mine") == ""
+
+
+def test_a_name_for_the_audit_trail_can_be_printed_and_stored() -> None:
+    access = Access()
+    session = access.session(access.log_in(access.new_link(), " an\0n\u202e ") or "")
+    assert session is not None
+    assert session.person.name == "an\\x00n\\u202e"

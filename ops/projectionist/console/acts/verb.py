@@ -85,3 +85,11 @@ def numbers(given: Given, name: str) -> list[int]:
     if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
         raise NotThere(f"{name} is no number", remedy="Come here by a button of a page")
     return [int(word) for word in words]
+
+
+def number(given: Given, name: str) -> int:
+    """Return the whole number that a value is."""
+    found = numbers(given, name)
+    if len(found) != 1:
+        raise NotThere(f"{name} is no number", remedy="Come here by a button of a page")
+    return found[0]

@@ -11,6 +11,7 @@ from hashlib import sha256
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.printable_text import visible
 
 MOST_SESSIONS = 1_000
 MOST_LINKS = 10
@@ -96,7 +97,7 @@ class Access:
         until = self._links.pop(_hashed(token), 0.0)
         if until <= self._now():
             return None
-        return self.open(Person(name.strip()[:MOST_NAME], self.role))
+        return self.open(Person(visible(name.strip())[:MOST_NAME], self.role))
 
     def open(self, person: Person) -> str:
         """Begin a session; return the cookie's value."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.console.acts.chosen import ASIDE, options, quarantine_filter
-from projectionist.console.acts.verb import needed, numbers
+from projectionist.console.acts.verb import needed, number
 from projectionist.console.pages import command_line
 from projectionist.console.screens import revealing
 from projectionist.core.digest import digest, stand_in
@@ -65,8 +65,8 @@ async def group(desk: Desk, request: Request) -> Response:
 async def entry(desk: Desk, request: Request) -> Response:
     """Show one entry; headers by name, content where it is asked for, on record."""
     given: Mapping[str, str] = request.query_params
-    revealed, [seq] = revealing.asks(request), numbers(given, "seq")
-    incarnation = numbers(given, "incarnation")[0] if given.get("incarnation") else None
+    revealed, seq = revealing.asks(request), number(given, "seq")
+    incarnation = number(given, "incarnation") if given.get("incarnation") else None
     async with desk.database() as db:
         found = await QuarantineQueries(db.connection, db.schema).show(
             seq, needed(given, "consumer"), incarnation
