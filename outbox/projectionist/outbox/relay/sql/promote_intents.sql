@@ -1,5 +1,5 @@
 -- Has intents ($1) that are due enter the outbox, at the end of their lanes, in the order in which they are due. Nothing of a
--- consumer of which something staged up to $2 is still unopened: a Cancel may be in it. Nothing that an open Cancel is about:
+-- consumer of which something staged up to $2 is still unopened: a Cancel may be in it. Nothing that an open Cancel may be about:
 -- another session is just applying it, or has held the intent when it was to be applied. Those of an aggregate that waits ($3)
 -- are looked at again after a tenth of the time that they are late, or $4 seconds, a minute at most.
 -- What is promoted after a failover, and was not due before it, cannot have been sent before it.
@@ -7,11 +7,9 @@ with free as materialized (
     select s.intent, s.due from {schema}.schedule s
     where s.intent = any ($1::bigint[]) and s.promoted is null and s.look is not null
         and s.consumer <> all (array(select consumer from {schema}.staged_intents where seq <= $2))
-        and not exists (
-            select from {schema}.cancels c
-            where c.done is null and c.consumer = s.consumer and c.aggregate = s.aggregate and c.slot = s.slot
-                and s.class = any (c.classes) and s.version < c.version
-        )
+        and (s.consumer, s.aggregate, s.slot) in (
+            select consumer, aggregate, slot from {schema}.cancels where done is null
+        ) is not true
     order by s.intent
     for update skip locked
 ),
