@@ -14,7 +14,7 @@ import httpx
 import uvicorn
 
 from projectionist import console
-from projectionist.console.door.access import Access, Role
+from projectionist.console.access.sessions import Access, Role
 from projectionist.core import clock
 from projectionist.core.settings.settings import Settings
 from projectionist.runner import App

@@ -165,7 +165,7 @@ class RebuildHarness:
         )
 
     def queries(self, connection: Connection) -> Queries:
-        """A builder's desk on a connection of the test's."""
+        """The queries of a builder on a connection of the test's."""
         return Queries(connection, SCHEMA)
 
     async def generation(self, cls: type) -> int:

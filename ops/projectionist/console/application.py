@@ -11,9 +11,9 @@ from starlette.applications import Starlette
 from starlette.responses import FileResponse
 from starlette.routing import Route
 
-from projectionist.console.desk import Desk, session_of
-from projectionist.console.door.access import Access, Role
-from projectionist.console.door.request_guard import LOOPBACK, Identify, RequestGuard
+from projectionist.console.access.request_guard import LOOPBACK, Identify, RequestGuard
+from projectionist.console.access.sessions import Access, Role
+from projectionist.console.console_context import ConsoleContext, session_of
 from projectionist.console.pages import HERE
 from projectionist.console.screens import (
     acting,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.console")
 
-Handler = Callable[[Desk, "Request"], Awaitable["Response"]]
+Handler = Callable[[ConsoleContext, "Request"], Awaitable["Response"]]
 
 
 class Address(NamedTuple):
@@ -110,8 +110,8 @@ def app(
     """
     known = access or Access()
     found = settings or found_settings()
-    desk = Desk(target, name, found, known, Onlooker(found))
-    login = LoginPages(desk, actor, tell)
+    context = ConsoleContext(target, name, found, known, Onlooker(found))
+    login = LoginPages(context, actor, tell)
     addresses = (
         *ADDRESSES,
         Address("GET", "/login", login.show, None),
@@ -119,14 +119,14 @@ def app(
         Address("POST", "/login/link", login.new_link, None),
         Address("POST", "/logout", login.log_out),
     )
-    routes = [Route(one.path, _answering(desk, one), methods=[one.method]) for one in addresses]
+    routes = [Route(one.path, _answering(context, one), methods=[one.method]) for one in addresses]
     routes.append(Route("/static/console.css", _stylesheet))
     return RequestGuard(
         Starlette(routes=routes), access=known, login=login.needed, hosts=hosts, identify=identify
     )
 
 
-def _answering(desk: Desk, address: Address) -> Callable[[Request], Awaitable[Response]]:
+def _answering(context: ConsoleContext, address: Address) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint that lets nobody in who may not, and turns what is refused into a page."""
 
     async def answer(request: Request) -> Response:
@@ -136,31 +136,37 @@ def _answering(desk: Desk, address: Address) -> Callable[[Request], Awaitable[Re
                 if not role.may(address.role):
                     needs = f"this needs the role {address.role}, and yours is {role}"
                     raise NotAllowed(needs, remedy="Ask somebody who has it")
-            return await address.handler(desk, request)
+            return await address.handler(context, request)
         except NotAllowed as refused:
-            return await _told(desk, request, 403, "You may not do this", refused)
+            return await _told(context, request, 403, "You may not do this", refused)
         except (NotThere, NotRegistered, IntentNotFound) as refused:
-            return await _told(desk, request, 404, "There is nothing here", refused)
+            return await _told(context, request, 404, "There is nothing here", refused)
         except asyncpg.InsufficientPrivilegeError as error:
-            return await _told(desk, request, 403, "The console may not do this", await _refusal(desk, error))
+            return await _told(
+                context, request, 403, "The console may not do this", await _refusal(context, error)
+            )
         except AWAY as error:
             log.warning("the console could not read: %s", type(error).__name__)
-            return await _told(desk, request, 503, "This cannot be shown now", error)
+            return await _told(context, request, 503, "This cannot be shown now", error)
 
     return answer
 
 
-async def _refusal(desk: Desk, error: asyncpg.InsufficientPrivilegeError) -> BaseException:
+async def _refusal(context: ConsoleContext, error: asyncpg.InsufficientPrivilegeError) -> BaseException:
     """Return which right the console's role of the database lacks, as far as it can be told."""
-    async with desk.database() as db:
+    async with context.database() as db:
         return await refusal(db.connection, db.schema, error, Duty.OPERATOR) or error
 
 
-async def _told(desk: Desk, request: Request, status: int, title: str, error: BaseException) -> Response:
+async def _told(
+    context: ConsoleContext, request: Request, status: int, title: str, error: BaseException
+) -> Response:
     """Say what happened, and what to do, on a page."""
     told = error.message if isinstance(error, ProjectionistError) else str(error) or type(error).__name__
     remedy = error.remedy if isinstance(error, ProjectionistError) else ""
-    return await desk.page(request, "problem.html", "", status=status, title=title, told=told, remedy=remedy)
+    return await context.page(
+        request, "problem.html", "", status=status, title=title, told=told, remedy=remedy
+    )
 
 
 async def _stylesheet(_: Request) -> Response:

@@ -13,7 +13,7 @@ from tests.support.console_client import Browser, Served, serving, text_of
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
-from projectionist.console.door.access import Role
+from projectionist.console.access.sessions import Role
 from projectionist.core.digest import digest
 from projectionist.runner import App
 

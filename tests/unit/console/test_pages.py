@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from projectionist.console.door.access import Access, Person, Role
-from projectionist.console.door.request_guard import hostname, own_cookie
+from projectionist.console.access.request_guard import hostname, own_cookie
+from projectionist.console.access.sessions import Access, Person, Role
 from projectionist.console.pages import TO_SAY, command_line, count, duration, environment, size
 from projectionist.console.screens.login import local
 

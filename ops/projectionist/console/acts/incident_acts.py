@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from projectionist.console.access.sessions import Role
 from projectionist.console.acts.verb import Answer, Given, Option, Question, Verb, numbers
-from projectionist.console.door.access import Role
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.runner.admin.incidents import Incidents
 

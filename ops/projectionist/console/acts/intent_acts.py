@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from projectionist.console.access.sessions import Role
 from projectionist.console.acts.chosen import AT_ONCE, INTENTS, intent_filter, need_choice, options, query
 from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, needed
-from projectionist.console.door.access import Role
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.outbox.admin.intent_actions import IntentActions

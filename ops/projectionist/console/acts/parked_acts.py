@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from projectionist.console.access.sessions import Role
 from projectionist.console.acts.chosen import (
     AT_ONCE,
     PARKED,
@@ -16,7 +17,6 @@ from projectionist.console.acts.chosen import (
     query,
 )
 from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, needed
-from projectionist.console.door.access import Role
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.bulk_actions import BulkHandling, BulkResult

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from projectionist.console.access.sessions import Role
 from projectionist.console.acts.chosen import (
     ASIDE,
     AT_ONCE,
@@ -15,7 +16,6 @@ from projectionist.console.acts.chosen import (
     query,
 )
 from projectionist.console.acts.verb import Answer, Given, Question, Verb, needed, numbers
-from projectionist.console.door.access import Role
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.quarantine_queries import QuarantineQueries

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.console.door.access import Role
+from projectionist.console.access.sessions import Role
 from projectionist.core.operator import NotThere
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from projectionist.console.acts import consumer_acts, incident_acts, intent_acts, parked_acts, quarantine_acts
-from projectionist.console.desk import act_of, form_of, go_to, session_of
+from projectionist.console.console_context import act_of, form_of, go_to, session_of
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import NotThere
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from projectionist.console.acts.verb import Given, Question, Verb
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 VERBS: Mapping[str, Verb] = {
     **consumer_acts.VERBS,
@@ -43,37 +43,37 @@ class NotAllowed(ProjectionistError):
     """Somebody may not do what they have asked for."""
 
 
-async def ask(desk: Desk, request: Request) -> Response:
+async def ask(context: ConsoleContext, request: Request) -> Response:
     """Say what would be done, how many it touches, and ask why."""
     verb, given = _verb(request), dict(request.query_params)
-    async with desk.database() as db:
+    async with context.database() as db:
         question = await verb.ask(db, given)
-    return await _asked(desk, request, question, {})
+    return await _asked(context, request, question, {})
 
 
-async def do(desk: Desk, request: Request) -> Response:
+async def do(context: ConsoleContext, request: Request) -> Response:
     """Do it, if it still touches no more than was shown; what is refused is said on the page before it."""
     verb, form = _verb(request), form_of(request)
     given = {**form, **request.query_params}
-    async with desk.database() as db:
+    async with context.database() as db:
         question = await verb.ask(db, given)
         if question.matches > _seen(form):
             problem = f"It would touch {question.matches:,} now, more than were shown. Nothing was done."
-            return await _asked(desk, request, question, form, problem)
+            return await _asked(context, request, question, form, problem)
         try:
             done = await verb.do(db, given, act_of(request))
         except ProjectionistError as refused:
-            return await _asked(desk, request, question, form, f"Nothing was done: {refused}")
-    desk.onlooker.forget()
+            return await _asked(context, request, question, form, f"Nothing was done: {refused}")
+    context.onlooker.forget()
     session_of(request).notice = done.text
     return go_to(request, done.href)
 
 
 async def _asked(
-    desk: Desk, request: Request, question: Question, form: Given, problem: str = ""
+    context: ConsoleContext, request: Request, question: Question, form: Given, problem: str = ""
 ) -> Response:
     status = 409 if problem else 200
-    return await desk.page(
+    return await context.page(
         request, "confirm.html", "", status=status, question=question, form=form, problem=problem
     )
 

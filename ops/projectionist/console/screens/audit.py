@@ -16,19 +16,19 @@ from projectionist.runner.admin.audit_log import AuditFilter, acts
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 ROWS, MOST = 50, 10_000
 COLUMNS = ("number", "at", "who", "action", "object", "reason", "session_role", "client")
 FILTERS = ("consumer", "who", "action", "about")
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show the newest acts that the filters choose, or those before one."""
-    rows, chosen = await _found(desk, request, ROWS)
+    rows, chosen = await _found(context, request, ROWS)
     given = {name: request.query_params.get(name) or None for name in FILTERS}
     words = [word for name, value in given.items() if value for word in (f"--{name}", value)]
-    return await desk.page(
+    return await context.page(
         request,
         "audit.html",
         "audit",
@@ -41,9 +41,9 @@ async def show(desk: Desk, request: Request) -> Response:
     )
 
 
-async def export(desk: Desk, request: Request) -> Response:
+async def export(context: ConsoleContext, request: Request) -> Response:
     """Give the same as a file, for other programs; of very many the newest."""
-    rows, _ = await _found(desk, request, MOST)
+    rows, _ = await _found(context, request, MOST)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
@@ -58,7 +58,9 @@ def _cell(value: object) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-async def _found(desk: Desk, request: Request, limit: int) -> tuple[list[dict[str, Any]], AuditFilter]:
+async def _found(
+    context: ConsoleContext, request: Request, limit: int
+) -> tuple[list[dict[str, Any]], AuditFilter]:
     query: Mapping[str, str] = request.query_params
     before = query.get("before", "")
     chosen = AuditFilter(
@@ -68,5 +70,5 @@ async def _found(desk: Desk, request: Request, limit: int) -> tuple[list[dict[st
         about=query.get("about") or None,
         before=int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None,
     )
-    async with desk.database() as db:
+    async with context.database() as db:
         return await acts(db.connection, db.schema, chosen, limit=limit), chosen

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 HEADS = {
     "waiting": ("act", "for new code or for you"),
@@ -26,21 +26,21 @@ HEADS = {
 ACTS = 3
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show one consumer; NotThere if the database knows none of that name."""
-    name, seen = request.query_params.get("name", ""), await desk.onlooker.look()
+    name, seen = request.query_params.get("name", ""), await context.onlooker.look()
     one = next((each for each in seen.status.consumers if each.name == name), None)
     if one is None:
         raise NotThere(f"there is no consumer {name!r}", remedy="The overview lists those that there are")
     found = [each for each in needs(seen.status) if name == each.about]
-    async with desk.database() as db:
+    async with context.database() as db:
         counted = await status.breakdown(db.connection, db.schema, "type")
         done = await acts(db.connection, db.schema, AuditFilter(consumer=name), limit=ACTS)
     types: dict[str, dict[str, int]] = {}
     for each in counted:
         if each.name == name:
             types.setdefault(each.what, {})[each.outcome] = each.n
-    return await desk.page(
+    return await context.page(
         request,
         "consumer.html",
         "overview",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.console.desk import go_to
+from projectionist.console.console_context import go_to
 from projectionist.console.pages import command_line
 from projectionist.ops.doctor.check import Level
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show what was found within the last five minutes."""
-    at, examined = await desk.doctor()
+    at, examined = await context.doctor()
     by_level = {level: [one for one in examined.checks if one.level == level] for level in Level}
-    return await desk.page(
+    return await context.page(
         request,
         "doctor.html",
         "doctor",
@@ -28,11 +28,11 @@ async def show(desk: Desk, request: Request) -> Response:
         notes=by_level[Level.NOTE],
         well=by_level[Level.WELL],
         looked=len(examined.checks),
-        command=command_line("doctor", desk.name, "--all"),
+        command=command_line("doctor", context.name, "--all"),
     )
 
 
-async def look_again(desk: Desk, request: Request) -> Response:
+async def look_again(context: ConsoleContext, request: Request) -> Response:
     """Look now."""
-    await desk.doctor(again=True)
+    await context.doctor(again=True)
     return go_to(request, "/doctor")

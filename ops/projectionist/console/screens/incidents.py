@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 MOST = 200
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show those that are open, the oldest first; what providers have answered is masked."""
     consumer, kind = (request.query_params.get(name) or None for name in ("consumer", "kind"))
-    async with desk.database() as db:
+    async with context.database() as db:
         found = await Incidents(db.connection, db.schema).each(consumer, kind, closed=False, limit=MOST)
     rows = [without_answer(dict(row)) for row in found]
-    return await desk.page(
+    return await context.page(
         request,
         "incidents.html",
         "incidents",

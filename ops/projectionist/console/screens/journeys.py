@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from projectionist.console.desk import go_to
+from projectionist.console.console_context import go_to
 from projectionist.console.pages import command_line
 from projectionist.console.screens import revealing
 from projectionist.core.operator import NotThere
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
     from projectionist.ops.cli.database import Database
 
 ROWS = 50
@@ -31,17 +31,17 @@ def _journeys(db: Database) -> Journeys:
     return Journeys(db.connection, db.schema, Path(folder) if folder else None)
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show what became of one event, with each consumer that knows it, its intents and their attempts."""
     event, source = request.query_params.get("id", ""), request.query_params.get("source") or None
     revealed = revealing.asks(request)
-    async with desk.database() as db:
+    async with context.database() as db:
         journeys = _journeys(db)
         found = await journeys.events(event, source)
         if revealed:
             things = (f"{each.consumer}: {one.source}/{one.id}" for one in found for each in one.consumers)
             await revealing.record(db, request, things)
-    return await desk.page(
+    return await context.page(
         request,
         "journey.html",
         "journey",
@@ -53,13 +53,13 @@ async def show(desk: Desk, request: Request) -> Response:
     )
 
 
-async def aggregate(desk: Desk, request: Request) -> Response:
+async def aggregate(context: ConsoleContext, request: Request) -> Response:
     """Show where an aggregate stands with each consumer, and its newest versions."""
     name = request.query_params.get("name", "")
-    async with desk.database() as db:
+    async with context.database() as db:
         journeys = _journeys(db)
         found = await journeys.aggregate(name, None, ROWS)
-    return await desk.page(
+    return await context.page(
         request,
         "aggregate.html",
         "journey",
@@ -70,20 +70,20 @@ async def aggregate(desk: Desk, request: Request) -> Response:
     )
 
 
-async def search(desk: Desk, request: Request) -> Response:
+async def search(context: ConsoleContext, request: Request) -> Response:
     """Look for an event, an aggregate, an intent and a correlation of this name; go there if it is one alone."""
     text = request.query_params.get("q", "").strip()[:LONGEST]
-    async with desk.database() as db:
+    async with context.database() as db:
         found = await _search(db, text) if text else []
     if len(found) == 1:
         return go_to(request, found[0][2])
-    return await desk.page(
+    return await context.page(
         request,
         "search.html",
         "journey",
         text=text,
         found=found,
-        correlations=desk.settings.postgres.correlation_index,
+        correlations=context.settings.postgres.correlation_index,
         command=command_line("journey", text),
     )
 

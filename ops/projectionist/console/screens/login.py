@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from projectionist.console.desk import form_of, go_to
-from projectionist.console.door.request_guard import own_path
+from projectionist.console.access.request_guard import own_path
+from projectionist.console.console_context import form_of, go_to
 from projectionist.core import clock
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 LINK_EVERY_S = 5.0
 
@@ -36,11 +36,16 @@ class LoginPages:
     """What is answered to whoever is not logged in."""
 
     def __init__(
-        self, desk: Desk, actor: str, tell: Callable[[str], None] | None, *, every_s: float = LINK_EVERY_S
+        self,
+        context: ConsoleContext,
+        actor: str,
+        tell: Callable[[str], None] | None,
+        *,
+        every_s: float = LINK_EVERY_S,
     ) -> None:
         """Take what writes a new link where the console runs (`tell`); without it nobody logs in here, and somebody
         in front of us says who comes."""
-        self._desk, self._actor, self._tell, self._every_s = desk, actor, tell, every_s
+        self._desk, self._actor, self._tell, self._every_s = context, actor, tell, every_s
         self._told = float("-inf")
 
     async def needed(self, scope: Scope) -> Response:
@@ -49,13 +54,13 @@ class LoginPages:
         query = f"?{request.url.query}" if request.url.query else ""
         return self._page(request, 401, go_on=local(f"{own_path(scope)}{query}"))
 
-    async def show(self, _: Desk, request: Request) -> Response:
+    async def show(self, _: ConsoleContext, request: Request) -> Response:
         """Ask for a name, if the link still lets somebody in; the link is not used up by looking at it."""
         link = request.query_params.get("link", "")
         works = self._tell is not None and self._desk.access.has_link(link)
         return self._page(request, 200 if works else 401, link=link if works else "")
 
-    async def log_in(self, _: Desk, request: Request) -> Response:
+    async def log_in(self, _: ConsoleContext, request: Request) -> Response:
         """Use the link up, and begin a session."""
         form = form_of(request)
         name, link = form.get("name", "").strip(), form.get("link", "")
@@ -73,14 +78,14 @@ class LoginPages:
         )
         return answer
 
-    async def new_link(self, _: Desk, request: Request) -> Response:
+    async def new_link(self, _: ConsoleContext, request: Request) -> Response:
         """Have a new link written where the console runs, where whoever may log in sees it."""
         if self._tell is not None and clock.now() - self._told >= self._every_s:
             self._told = clock.now()
             self._tell(self._desk.access.new_link())
         return self._page(request, 401, written=self._tell is not None)
 
-    async def log_out(self, _: Desk, request: Request) -> Response:
+    async def log_out(self, _: ConsoleContext, request: Request) -> Response:
         """End the session."""
         self._desk.access.log_out(request.state.cookie)
         return self._page(request, 200)

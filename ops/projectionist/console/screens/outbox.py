@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 ROWS = 50
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show providers, and groups of intents: those that wait for somebody first."""
     given: Mapping[str, str] = request.query_params
-    seen = await desk.onlooker.look()
-    async with desk.database() as db:
+    seen = await context.onlooker.look()
+    async with context.database() as db:
         verbs = IntentActions(db.connection, db.schema)
         found = await verbs.groups(intent_filter(given))
         outcomes = await verbs.outcomes([one.sample for one in found])
@@ -40,7 +40,7 @@ async def show(desk: Desk, request: Request) -> Response:
         chosen = {"state": one.state, "provider": one.provider}
         row["chosen"] = chosen | ({"error": digest(one.error)} if one.error else {})
         rows.append(row)
-    return await desk.page(
+    return await context.page(
         request,
         "outbox.html",
         "outbox",
@@ -55,15 +55,15 @@ async def show(desk: Desk, request: Request) -> Response:
     )
 
 
-async def group(desk: Desk, request: Request) -> Response:
+async def group(context: ConsoleContext, request: Request) -> Response:
     """Show the intents of one group, the oldest first; of many the first fifty."""
     given: Mapping[str, str] = request.query_params
-    async with desk.database() as db:
+    async with context.database() as db:
         verbs, chosen = IntentActions(db.connection, db.schema), intent_filter(given)
         found = await verbs.each(chosen, ROWS)
         outcomes = await verbs.outcomes([row["key"] for row in found])
         count = sum(one.count for one in await verbs.groups(chosen))
-    return await desk.page(
+    return await context.page(
         request,
         "outbox_group.html",
         "outbox",
@@ -74,17 +74,17 @@ async def group(desk: Desk, request: Request) -> Response:
     )
 
 
-async def intent(desk: Desk, request: Request) -> Response:
+async def intent(context: ConsoleContext, request: Request) -> Response:
     """Show one intent, its attempts and what was done by hand; content where it is asked for, on record."""
     revealed, key = revealing.asks(request), needed(request.query_params, "key")
-    async with desk.database() as db:
+    async with context.database() as db:
         found = await IntentActions(db.connection, db.schema).show(key)
         if revealed:
             await revealing.record(db, request, [f"intent {found['key']}"])
     attempts, acts, body = found.pop("attempts"), found.pop("acts"), found.pop("body")
     for name in ("hash", "wire_hash"):
         found[name] = None if found[name] is None else bytes(found[name]).hex()
-    return await desk.page(
+    return await context.page(
         request,
         "outbox_intent.html",
         "outbox",

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 RANK = {"act": 0, "wait": 1, "ok": 2, "idle": 3}
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show it: all of it from the snapshot."""
-    seen = await desk.onlooker.look()
+    seen = await context.onlooker.look()
     found = needs(seen.status)
     needed = {one.about for one in found}
     consumers = [(one, condition(one, needed)) for one in seen.status.consumers]
     providers = [(one, provider_condition(one)) for one in seen.status.outbox.providers]
-    return await desk.page(
+    return await context.page(
         request,
         "overview.html",
         "overview",
@@ -31,5 +31,5 @@ async def show(desk: Desk, request: Request) -> Response:
         consumers=sorted(consumers, key=lambda pair: (RANK[pair[1].tone], pair[0].name)),
         providers=sorted(providers, key=lambda pair: (RANK[pair[1].tone], pair[0].name)),
         consumer_path=consumer_path,
-        app_name=desk.name,
+        app_name=context.name,
     )

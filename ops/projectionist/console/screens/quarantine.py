@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 ROWS = 50
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show groups of what is alike, the largest first."""
     given: Mapping[str, str] = request.query_params
-    async with desk.database() as db:
+    async with context.database() as db:
         found = await QuarantineQueries(db.connection, db.schema).groups(quarantine_filter(given))
     rows = [
         {**msgspec.structs.asdict(one), "why": stand_in(one.why), "own": None, "error": digest(one.why)}
         for one in found
     ]
-    return await desk.page(
+    return await context.page(
         request,
         "quarantine.html",
         "quarantine",
@@ -45,13 +45,13 @@ async def show(desk: Desk, request: Request) -> Response:
     )
 
 
-async def group(desk: Desk, request: Request) -> Response:
+async def group(context: ConsoleContext, request: Request) -> Response:
     """Show the entries of one group, the oldest first."""
     given: Mapping[str, str] = request.query_params
-    async with desk.database() as db:
+    async with context.database() as db:
         found = await QuarantineQueries(db.connection, db.schema).each(quarantine_filter(given), ROWS)
     rows = [{**msgspec.structs.asdict(one), "why": stand_in(one.why), "own": None} for one in found]
-    return await desk.page(
+    return await context.page(
         request,
         "quarantine_group.html",
         "quarantine",
@@ -62,12 +62,12 @@ async def group(desk: Desk, request: Request) -> Response:
     )
 
 
-async def entry(desk: Desk, request: Request) -> Response:
+async def entry(context: ConsoleContext, request: Request) -> Response:
     """Show one entry; headers by name, content where it is asked for, on record."""
     given: Mapping[str, str] = request.query_params
     revealed, seq = revealing.asks(request), number(given, "seq")
     incarnation = number(given, "incarnation") if given.get("incarnation") else None
-    async with desk.database() as db:
+    async with context.database() as db:
         found = await QuarantineQueries(db.connection, db.schema).show(
             seq, needed(given, "consumer"), incarnation
         )
@@ -77,7 +77,7 @@ async def entry(desk: Desk, request: Request) -> Response:
             )
             await revealing.record(db, request, things)
     rows = [quarantined_entry(row, revealed=revealed) for row in found]
-    return await desk.page(
+    return await context.page(
         request,
         "quarantine_entry.html",
         "quarantine",

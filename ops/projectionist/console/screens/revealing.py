@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from projectionist.console.desk import act_of
+from projectionist.console.console_context import act_of
 from projectionist.runner.admin.reveal import record_reveal
 
 if TYPE_CHECKING:

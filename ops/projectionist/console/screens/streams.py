@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
 
 NANO = 1e9
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show them as the broker described them some seconds ago."""
-    seen = await desk.onlooker.look()
+    seen = await context.onlooker.look()
     found = {name: one for name, one in seen.streams.items() if isinstance(one, StreamInfo)}
     lacking = {name: one for name, one in seen.streams.items() if isinstance(one, str)}
     limited = {
@@ -28,7 +28,7 @@ async def show(desk: Desk, request: Request) -> Response:
         if one.config.max_age or one.config.max_msgs > 0 or one.config.max_bytes > 0
     }
     unread = [one for one in seen.status.consumers if one.stream in limited and (one.lag or one.paused)]
-    return await desk.page(
+    return await context.page(
         request,
         "streams.html",
         "streams",
@@ -37,7 +37,7 @@ async def show(desk: Desk, request: Request) -> Response:
         unread=sorted(unread, key=lambda one: -(one.lag or 0)),
         keeps={name: _keeps(one) for name, one in found.items()},
         consumer_path=consumer_path,
-        command=command_line("doctor", desk.name, "--all"),
+        command=command_line("doctor", context.name, "--all"),
     )
 
 

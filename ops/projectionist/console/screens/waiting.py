@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from projectionist.console.desk import Desk
+    from projectionist.console.console_context import ConsoleContext
     from projectionist.runner.admin.parked_queries import ParkedEntry, ParkedGroup
 
 ROWS = 50
 FILTERS = ("consumer", "cause", "type", "aggregate")
 
 
-async def show(desk: Desk, request: Request) -> Response:
+async def show(context: ConsoleContext, request: Request) -> Response:
     """Show groups of what is alike: those that wait for somebody first."""
     given: Mapping[str, str] = request.query_params
-    async with desk.database() as db:
+    async with context.database() as db:
         queries = ParkedQueries(db.connection, db.schema)
         found = await queries.groups(parked_filter(given))
         rows = await _masked(queries, {(one.consumer, one.source, one.sample): one for one in found})
     for row, group in zip(rows, found, strict=True):
         row["chosen"] = {name: getattr(group, name) for name in ("consumer", "cause", "type")}
         row["chosen"]["error"] = digest(group.why)
-    return await desk.page(
+    return await context.page(
         request,
         "waiting.html",
         "waiting",
@@ -48,15 +48,15 @@ async def show(desk: Desk, request: Request) -> Response:
     )
 
 
-async def group(desk: Desk, request: Request) -> Response:
+async def group(context: ConsoleContext, request: Request) -> Response:
     """Show the events of one group, the first in the stream first; of many the first fifty."""
     given: Mapping[str, str] = request.query_params
-    async with desk.database() as db:
+    async with context.database() as db:
         queries, chosen = ParkedQueries(db.connection, db.schema), parked_filter(given)
         groups = await queries.groups(chosen)
         events = await queries.each(chosen, ROWS)
         rows = await _masked(queries, {(one.name, one.source, one.id): one for one in events})
-    return await desk.page(
+    return await context.page(
         request,
         "waiting_group.html",
         "waiting",
@@ -69,11 +69,11 @@ async def group(desk: Desk, request: Request) -> Response:
     )
 
 
-async def event(desk: Desk, request: Request) -> Response:
+async def event(context: ConsoleContext, request: Request) -> Response:
     """Show one event: what is known of it, what was tried; content where it is asked for, on record."""
     given: Mapping[str, str] = request.query_params
     revealed, event_id = revealing.asks(request), given.get("id", "")
-    async with desk.database() as db:
+    async with context.database() as db:
         queries = ParkedQueries(db.connection, db.schema)
         found = await queries.show(event_id, given.get("consumer") or None, given.get("source") or None)
         keys = [(row["name"], row["source"], row["id"]) for row in found]
@@ -81,7 +81,7 @@ async def event(desk: Desk, request: Request) -> Response:
             await revealing.record(db, request, (f"{name}: {source}/{id_}" for name, source, id_ in keys))
         failures = {} if revealed else await queries.failures(keys)
     rows = [parked_event(row, failures, revealed=revealed) for row in found]
-    return await desk.page(
+    return await context.page(
         request,
         "waiting_event.html",
         "waiting",

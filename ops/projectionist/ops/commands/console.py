@@ -87,7 +87,7 @@ async def _serve(
         raise ProjectionistError(
             f"the console needs {missing.name}", remedy="Run `pip install 'projectionist[console]'`"
         ) from None
-    from projectionist.console.door.access import Access, Role
+    from projectionist.console.access.sessions import Access, Role
     from projectionist.core.testpoints import announce
     from projectionist.ops.cli.database import database
 

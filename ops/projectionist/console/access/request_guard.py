@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 
-from projectionist.console.door.access import Access, ConsoleSession, Person
+from projectionist.console.access.sessions import Access, ConsoleSession, Person
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -1,4 +1,4 @@
-"""What every page has at hand: the servers, the snapshot, who looks, and how an answer is made."""
+"""What every page shares: the servers, the snapshot, who looks, and how an answer is made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from projectionist.ops.doctor.examine import Examined, examine
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from projectionist.console.door.access import Access, ConsoleSession
+    from projectionist.console.access.sessions import Access, ConsoleSession
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
 
@@ -30,7 +30,7 @@ MOST_READS = 8
 """So many pages read the database at once; others wait for them."""
 
 
-class Desk:
+class ConsoleContext:
     """One console: an app, its servers, and who is logged in."""
 
     def __init__(

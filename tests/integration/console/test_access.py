@@ -16,8 +16,8 @@ from tests.support.gateway import Gateway, gateway
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually
 
+from projectionist.console.access.sessions import Role
 from projectionist.console.application import ADDRESSES
-from projectionist.console.door.access import Role
 from projectionist.console.screens.acting import VERBS
 from projectionist.console.snapshot import Onlooker
 from projectionist.core.settings.secret import Url
