@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ SHORTENED = 10_000_000
 TO_SAY = "…"
 """Stands in a command line for what whoever types it has to say."""
 NONE = "\N{EN DASH}"
+_CODE = re.compile(r"`([^`\n]+)`")
 
 
 def duration(seconds: float) -> str:
@@ -69,6 +71,15 @@ def command_line(*words: object) -> str:
     return " ".join(["projectionist", *(word if word == TO_SAY else shlex.quote(word) for word in told)])
 
 
+def sentence(text: str) -> Markup:
+    """Write what commands print too: what stands between backticks is code. All of it is escaped."""
+    parts = _CODE.split(visible(text, "\n\t"))
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+
+
 def _printable(value: Any) -> Any:
     """Show what cannot be printed as an escape: texts of events neither turn a line around nor hide a part of it."""
     return visible(value, "\n\t") if type(value) is str else value
@@ -84,6 +95,12 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"duration": duration, "count": count, "size": size, "moment": moment}
+    made.filters |= {
+        "duration": duration,
+        "count": count,
+        "size": size,
+        "moment": moment,
+        "sentence": sentence,
+    }
     made.tests["has_time"] = lambda value: isinstance(value, datetime)
     return made

@@ -107,7 +107,7 @@ async def test_the_overview_says_whether_somebody_must_act(ann: Browser) -> None
     assert "Somebody must act" in said
     assert "1 waiting for new code or a person" in said
     assert "no process runs it" in said
-    assert "1 incidents open" in said
+    assert "1 incident open" in said
     assert "Orders" in said
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from projectionist.console.access.request_guard import hostname, own_cookie
 from projectionist.console.access.sessions import Access, Person, Role
-from projectionist.console.pages import TO_SAY, command_line, count, duration, environment, size
+from projectionist.console.pages import TO_SAY, command_line, count, duration, environment, sentence, size
 from projectionist.console.screens.login import local
 
 
@@ -113,3 +113,17 @@ def test_a_name_for_the_audit_trail_can_be_printed_and_stored() -> None:
     session = access.session(access.log_in(access.new_link(), " an\0n\u202e ") or "")
     assert session is not None
     assert session.person.name == "an\\x00n\\u202e"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("`projectionist run`", "<code>projectionist run</code>"),
+        ("call `a < b`, then `c`.", "call <code>a &lt; b</code>, then <code>c</code>."),
+        ("one ` alone <b>", "one ` alone &lt;b&gt;"),
+        ("`<script>`\x1b", "<code>&lt;script&gt;</code>\\x1b"),
+        ("", ""),
+    ],
+)
+def test_what_stands_between_backticks_is_code_and_all_of_it_is_escaped(text: str, told: str) -> None:
+    assert str(sentence(text)) == told

@@ -100,7 +100,11 @@ def next_steps(one: ConsumerStatus, *, waits: bool = False) -> Iterator[OutboxPr
 
 def shared_step(one: Shared) -> OutboxProblem:
     """Say what is the same for some consumers, and where to look at it."""
-    text = f"{one.n} in quarantine" if one.what == "quarantine" else f"{one.n} incidents open"
+    text = (
+        f"{one.n} in quarantine"
+        if one.what == "quarantine"
+        else f"{one.n} incident{'s' if one.n != 1 else ''} open"
+    )
     only = f" --consumer {one.consumers[0]}" if len(one.consumers) == 1 else ""
     return OutboxProblem(names_in_short(one.consumers), text, f"`projectionist {one.what} list{only}`")
 
