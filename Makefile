@@ -4,10 +4,11 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 EXTRAS := bench,embedded,http,prometheus,smtp,telemetry,test,uvloop
 DEBIAN := $(VENV)/debian
+BROWSER := $(VENV)/browser
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock audit sbom demo test coverage stress soak check fmt alerts snapshot lowest clean
+.PHONY: help venv lock audit sbom demo browser pictures test coverage stress soak proof promise check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,15 +44,25 @@ $(DEBIAN)/.unpacked: .ci/debian | $(STAMP)
 	@if LIBRARIES='lib(c-?ares|event)[^ ,|]*' .ci/debian $(DEBIAN) pgbouncer libfaketime prometheus; then touch $@; \
 	 else echo 'pgbouncer, libfaketime and prometheus cannot be had from Debian: tests of poolers, clocks and alerts are left out' >&2; fi
 
-test: $(STAMP) $(DEBIAN)/.unpacked  ## all tests against real servers, a pair for each core; none is tried twice
+browser: $(BROWSER)/.unpacked  ## Chromium from Debian's packages, without root, unless this machine has one
+
+$(BROWSER)/.unpacked: .ci/debian | $(STAMP)
+	@rm -rf $(BROWSER) && mkdir -p $(BROWSER)
+	@if command -v chromium >/dev/null || WHOLE=1 .ci/debian $(BROWSER) chromium-headless-shell chromium-common; then touch $@; \
+	 else echo 'Chromium cannot be had from Debian: tests of the console in a browser are left out' >&2; fi
+
+pictures: $(STAMP) $(BROWSER)/.unpacked  ## write docs/images/console anew: each screen of the console over the demo's shop
+	@$(BIN)/python -m tests.support.console_pictures
+
+test: $(STAMP) $(DEBIAN)/.unpacked $(BROWSER)/.unpacked  ## all tests against real servers, a pair for each core; none is tried twice
 	@$(BIN)/python -m tests.support.bytecode
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile
 
-coverage: $(STAMP) $(DEBIAN)/.unpacked  ## the same with branch coverage, which takes a quarter more time
+coverage: $(STAMP) $(DEBIAN)/.unpacked $(BROWSER)/.unpacked  ## the same with branch coverage, which takes a quarter more time
 	@$(BIN)/python -m tests.support.bytecode
 	@$(BIN)/python -m pytest --cov --cov-report=term -q -n auto --dist loadfile
 
-stress: $(STAMP) $(DEBIAN)/.unpacked  ## tests again and again while other work keeps every core busy: TESTS='tests/unit -k lease' TIMES=5
+stress: $(STAMP) $(DEBIAN)/.unpacked $(BROWSER)/.unpacked  ## tests again and again while other work keeps every core busy: TESTS='tests/unit -k lease' TIMES=5
 	@$(BIN)/python -m tests.support.stress $(or $(TIMES),5) -q -n auto --dist loadfile $(TESTS)
 
 soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, ten rebuilds under load, hundreds of histories in which anything happens, and a kill at every call of every process
@@ -59,6 +70,12 @@ soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, te
 	@SOAK_REBUILDS=all $(BIN)/python -m pytest -q tests/integration/rebuild/test_soak.py
 	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/faults tests/integration/*/test_histories.py
 	@SWEEP=all $(BIN)/python -m pytest -q tests/crash/test_sweep.py
+
+proof: $(STAMP) $(DEBIAN)/.unpacked  ## the tests of all promises, and docs/proof.md from what they found
+	@$(BIN)/python -m tests.support.proof
+
+promise: $(STAMP) $(DEBIAN)/.unpacked  ## the tests of one promise of docs/guarantees.md: ID=I7
+	@$(BIN)/python -m tests.support.proof $(or $(ID),I1)
 
 check: $(STAMP) audit  ## ruff, format, mypy strict, import contracts, known vulnerabilities
 	@$(BIN)/ruff check .

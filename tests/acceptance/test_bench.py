@@ -30,7 +30,7 @@ def addresses(servers: Servers, database: str) -> dict[str, str]:
 async def test_it_prints_ratios_for_programs_and_none_is_out_of_all_bounds(
     servers: Servers, database: str, tmp_path: Path
 ) -> None:
-    """The bounds are wide: what falls through them is no noise, but something done for each event."""
+    """The bounds on processor time are wide: what falls through is something done for each event."""
     several = ("bench", "live", "--events", "10000", "--aggregates", "1000", "--repeats", "1", "--json")
     ended = await run_projectionist(*several, cwd=tmp_path, **addresses(servers, database))
     assert ended.code == 0, ended.err
@@ -42,11 +42,12 @@ async def test_it_prints_ratios_for_programs_and_none_is_out_of_all_bounds(
         assert live[f"ratio_{name}"] == pytest.approx(expected, rel=0.01)
     assert 0 < live["lone_visible_ms"]["p50"] <= live["lone_visible_ms"]["p99"]
     assert live["product"]["rss_mb"] > 0
-    assert live["product"]["cpu_ms_per_1000"] > 0
     assert found["settings"]["events"] == 10_000
-    assert live["ratio_twin"] > 0.2
-    assert live["ratio_faststream"] > 4
-    assert live["ratio_one"] > 2
+    # By the clock, one stall of a busy machine is as long as the whole run of one contender.
+    spent = {name: live[name]["cpu_ms_per_1000"] for name in ("product", "twin", "faststream", "one")}
+    assert spent["product"] < 4 * spent["twin"]
+    assert spent["product"] < spent["faststream"] / 4
+    assert spent["product"] < spent["one"] / 2
     assert found["settings"]["servers"] == "given"
     assert {"postgresql", "nats-server", "python", "projectionist"} <= set(found["versions"])
     assert found["machine"]["cores"] > 0

@@ -6,19 +6,22 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.support.process import run_projectionist
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, eventually
 
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
 from projectionist.ops.demo.children import DemoError, DemoProcess, children
 from projectionist.ops.demo.play import APP
+from projectionist.ops.embedded.processes import free_port
 
 pytestmark = pytest.mark.asyncio
 
@@ -49,6 +52,47 @@ async def test_the_demo_shows_the_main_job_and_leaves_nothing_behind(tmp_path: P
     assert outcome["outcomes"]["intents"] == 300
     assert outcome["rebuilt"] > 0
     assert (outcome["mails"], outcome["doubled"]) == (300, 0)
+
+
+async def test_with_a_console_the_shop_stays_up_with_trouble_to_mend(tmp_path: Path, empty: Path) -> None:
+    place = f"127.0.0.1:{free_port()}"
+    process = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-m",
+            "projectionist.ops",
+            "demo",
+            "--orders",
+            "20",
+            "--console",
+            "--listen",
+            place,
+        ),
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(empty)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(HANG_S):
+            link = (await process.stdout.readuntil(b"\n")).decode().rpartition("link=")[2].strip()
+        async with httpx.AsyncClient(base_url=f"http://{place}", follow_redirects=True) as ann:
+            form = {"link": link, "name": "ann"}
+            assert (await ann.post("/login", data=form, headers={"origin": f"http://{place}"})).is_success
+
+            async def has_trouble() -> bool:
+                said = [
+                    (await ann.get(path)).text
+                    for path in ("/waiting?cause=failed", "/aggregate?name=order/order-gap")
+                ]
+                dead = (await ann.get("/outbox")).text
+                return "payment.received" in said[0] and "Accept the gap" in said[1] and "dead" in dead
+
+            await eventually(has_trouble)
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = await process.wait()
+    assert code == 0
 
 
 DYING = """

@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 from tests.support.process import ROOT
+from tests.support.proof import Figure
 from tests.support.servers import Servers
 from tests.support.sweep import Chapter, Cut, run_chapter
 from tests.support.sweep_chapters import CHAPTERS
@@ -51,12 +52,18 @@ TAKEN = CASES if ALL else Random(SEED).sample([case for case in CASES if not cas
     ids=lambda value: getattr(value, "name", "asleep" if value else "killed"),
 )
 async def test_whatever_step_is_the_last_nothing_is_lost_doubled_or_stuck(
-    servers: Servers, chapter: Chapter, sleeps: bool, capsys: pytest.CaptureFixture[str]
+    servers: Servers,
+    chapter: Chapter,
+    sleeps: bool,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Figure,
 ) -> None:
     steps = sorted((await run_chapter(servers, chapter)).steps)
     Random(f"{SEED} {chapter.name}").shuffle(steps)
     most = len(steps) if ALL else STEPS_A_CASE
     covered, broken = await cut_off(servers, chapter, [Cut(step, 1, sleeps) for step in steps], most)
+    record_property("steps at which a process was cut off", covered)
+    record_property("steps that could be", len(steps))
     with capsys.disabled():
         if ALL:
             how = "asleep at" if sleeps else "killed at"

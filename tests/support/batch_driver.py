@@ -15,7 +15,8 @@ from tests.support.servers import SCHEMA
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats.fast_client import Arrival
 from projectionist.core.settings.settings import Policy
-from projectionist.projections import Event, definition
+from projectionist.projections import Event
+from projectionist.projections.compiled.definition import consumer_definition
 from projectionist.runner.batch.batch_session import BatchSession
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.context import BatchContext
@@ -142,7 +143,7 @@ async def batch_drivers(
     made: list[BatchDriver] = []
     try:
         for _ in range(drivers):
-            consumer = await access.join(definition(cls), policy or harness.policy, stream)
+            consumer = await access.join(consumer_definition(cls), policy or harness.policy, stream)
             session = BatchSession(
                 consumer, harness.settings.postgres, lambda c, who: model_for(c, who, SCHEMA)
             )

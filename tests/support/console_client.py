@@ -11,11 +11,15 @@ from html import unescape
 from typing import Any
 
 import httpx
+import msgspec
 import uvicorn
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.gateway import Gateway
 
 from projectionist import console
 from projectionist.console.access.sessions import Access, Role
 from projectionist.core import clock
+from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Settings
 from projectionist.runner import App
 
@@ -106,6 +110,12 @@ async def listening(made: Any) -> AsyncIterator[str]:
     finally:
         server.should_exit = True
         await task
+
+
+def behind(live: ConsumerHarness, gate: Gateway) -> Settings:
+    """Return the settings of a console that reaches PostgreSQL through this gateway."""
+    postgres = msgspec.structs.replace(live.settings.postgres, url=Url(gate.url))
+    return msgspec.structs.replace(live.settings, postgres=postgres)
 
 
 def text_of(page: str) -> str:

@@ -25,7 +25,8 @@ from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.core.settings.settings import Nats, Policy, Postgres, Run, Settings
 from projectionist.outbox.intents.staging import unpack_all
-from projectionist.projections import Definition, Event, definition
+from projectionist.projections import Event
+from projectionist.projections.compiled.definition import ConsumerDefinition, consumer_definition
 from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.runner.admin.parked_actions import ParkedActions
 from projectionist.runner.admin.quarantine_actions import QuarantineActions
@@ -111,7 +112,7 @@ class ConsumerHarness:
 
     async def migrate(self, *consumers: type, **options: float) -> None:
         """Create or evolve the read models of these classes; `options` are those of `ReadModels`."""
-        definitions = [definition(cls) for cls in consumers]
+        definitions = [consumer_definition(cls) for cls in consumers]
         connection = await db.connect(self.settings.postgres, application_name="harness")
         try:
             models = ReadModels(connection, SCHEMA, **options)
@@ -196,7 +197,7 @@ class ConsumerHarness:
         ]
         access = await self._access(settings)
         groups = [
-            [ConsumerWorker(definition(cls), settings, c, access, times=times) for cls in consumers]
+            [ConsumerWorker(consumer_definition(cls), settings, c, access, times=times) for cls in consumers]
             for c in clients
         ]
         workers = [worker for group in groups for worker in group]
@@ -255,11 +256,11 @@ class ConsumerHarness:
             for task in self._tasks:
                 if task.done():
                     task.result()
-            return all([await self._idle(definition(cls)) for cls in consumers])
+            return all([await self._idle(consumer_definition(cls)) for cls in consumers])
 
         await eventually(done, seconds=seconds)
 
-    async def _idle(self, one: Definition) -> bool:
+    async def _idle(self, one: ConsumerDefinition) -> bool:
         row = await self.pool.fetchrow(
             f"select number, durable from {SCHEMA}.consumers where name = $1", one.name
         )
@@ -325,7 +326,7 @@ class ConsumerHarness:
         """The inbox of a consumer: event id to state."""
         rows = await self.fetch(
             "select i.id, i.state from {s}.inbox i join {s}.consumers c on c.number = i.consumer where c.name = $1",
-            definition(cls).name,
+            consumer_definition(cls).name,
         )
         return dict(rows)
 
@@ -334,7 +335,7 @@ class ConsumerHarness:
         rows = await self.fetch(
             "select p.version, p.head, p.parked from {s}.positions p join {s}.consumers c on c.number = p.consumer"
             " where c.name = $1 and p.aggregate = $2",
-            *(definition(cls).name, aggregate),
+            *(consumer_definition(cls).name, aggregate),
         )
         assert rows, f"{aggregate} has no position"
         return rows[0]
@@ -349,7 +350,9 @@ class ConsumerHarness:
             if message.data in (b"", b"+ACK"):
                 seen.append((int(words[-4]), int(words[-5])))
 
-        durable = await self.value("select durable from {s}.consumers where name = $1", definition(cls).name)
+        durable = await self.value(
+            "select durable from {s}.consumers where name = $1", consumer_definition(cls).name
+        )
         subscription = await self.nats.subscribe(f"$JS.ACK.{self.stream.name}.{durable}.>", cb=note)
         await self.nats.flush()
         yield seen
@@ -357,7 +360,7 @@ class ConsumerHarness:
 
     async def unaccounted(self, cls: type) -> list[int]:
         """Stream sequences of which this consumer knows nothing, from what retention has removed to the end."""
-        return await self._unaccounted(definition(cls).name)
+        return await self._unaccounted(consumer_definition(cls).name)
 
     async def _unaccounted(self, name: str) -> list[int]:
         state = (await self.nats.jetstream().stream_info(self.stream.name)).state
@@ -416,8 +419,8 @@ class ConsumerHarness:
     async def verbs(self, cls: type) -> AsyncIterator[ParkedActions]:
         """The operator's verbs for one consumer."""
         async with self.pool.acquire() as connection:
-            registered = await Registry(connection, SCHEMA).checked(definition(cls))
-            yield ParkedActions(store_of(connection, SCHEMA, registered["number"]))
+            registered = await Registry(connection, SCHEMA).checked(consumer_definition(cls))
+            yield ParkedActions(store_of(connection, SCHEMA, registered[0]["number"]))
 
     @asynccontextmanager
     async def quarantine(self, cls: type) -> AsyncIterator[QuarantineActions]:

@@ -32,9 +32,9 @@ FIELDS = {
     "inbox": "consumer data hash id incarnation seq state",
     "incidents": "aggregate closed detail id kind seq version",
     "intents": "aggregate baggage body class destination id key ordering provider seq slot source state "
-    "traceparent version",
+    "traceparent version view",
     "own_names": "name",
-    "parked": "aggregate attempts baggage budget cause due edited_hash error error_class hash id ordered version",
+    "parked": "aggregate attempts baggage budget cause due edited_hash error error_class hash id ordered version view",
     "positions": "aggregate due finding head owner parked version",
     "quarantine": "aggregate attempts data detail due headers id reason seq state subject version",
     "runners": "instance leased_until number stopped",

@@ -150,9 +150,9 @@ class RebuildHarness:
         """The lease of a builder that is dead or asleep runs out."""
         await self.harness.pool.execute("update projectionist.leases set expires_at = clock_timestamp()")
 
-    async def give_up(self, cls: type) -> int | None:
-        """Abort the open build."""
-        return await give_up(definition(cls), self.harness.settings)
+    async def give_up(self, cls: type) -> list[int]:
+        """Abort the open build; its generations."""
+        return list((await give_up(definition(cls), self.harness.settings)).values())
 
     async def effects(self) -> Effects:
         """The outbox and the journal, as they stand."""

@@ -89,6 +89,7 @@ class Scheduling:
         body: bytes = b"{}",
         key: str = "",
         provider: str = "stub",
+        view: int | None = None,
     ) -> str:
         """Stage an intent that is due so long from now; return its key."""
         key = key or digest(aggregate, str(version), slot)
@@ -113,6 +114,7 @@ class Scheduling:
                 due=None if due is None else (moment + due).isoformat(),
                 guard=None if due is None else guard,
                 expires_s=None if expires is None else expires.total_seconds(),
+                view=view,
             )
         )
         return key
@@ -124,6 +126,7 @@ class Scheduling:
         aggregate: str = "order/1",
         slot: str = "Reminder",
         names: tuple[str, ...] = ("Reminder",),
+        view: int | None = None,
     ) -> None:
         """Stage a Cancel."""
         event = f"{aggregate}:{version}"
@@ -145,6 +148,7 @@ class Scheduling:
                 tracestate=None,
                 seq=version,
                 cancels=msgspec.json.encode(names).decode(),
+                view=view,
             )
         )
 

@@ -10,6 +10,7 @@ from tests.support.keyed_lines import keyed
 from tests.support.servers import Stream
 from tests.support.several_rows import several
 from tests.support.shop import shop
+from tests.support.view_sets import view_set
 
 from projectionist.runner import App
 
@@ -18,6 +19,8 @@ KEYED_APP = "tests.support.shop_app:keyed_app"
 """Consumers whose keys have several columns."""
 SEVERAL_APP = "tests.support.shop_app:several_app"
 """Consumers whose events have several rows."""
+SET_APP = "tests.support.shop_app:set_app"
+"""A set of views."""
 
 
 def environment(live: ConsumerHarness, *, poison: str = "", **settings: str) -> Mapping[str, str]:
@@ -41,3 +44,4 @@ if "LAB_STREAM" in os.environ:
     _several = several(Stream(os.environ["LAB_STREAM"]))
     several_app = App(projections=[_several.Lines, _several.Stock])
     app = App(projections=[_shop.Orders, _shop.Spend])
+    set_app = App(projections=[view_set(Stream(os.environ["LAB_STREAM"])).Shop])

@@ -202,11 +202,13 @@ async def outcome(
     connection = store.connection
     model = SqlHandlers(connection, driver.consumer, SCHEMA)
     if singly:
-        model._habits.apart.update(handler.name for handler in driver.consumer.definition.handlers.values())
+        model._habits.apart.update(
+            handler.name for handler in driver.consumer.view.definition.handlers.values()
+        )
     async with undone(connection):
         with connection.query_logger(lambda one: logged and logged(one.query)):
             folded = await model.fold(plans(deliveries), None)
-        names = ddl.sql_names(driver.consumer.definition.tables, SCHEMA, driver.consumer.view.generation)
+        names = ddl.sql_names(driver.consumer.view.definition.tables, SCHEMA, driver.consumer.view.generation)
         rows = {
             name: [tuple(row) for row in await connection.fetch(f"select * from {place} order by 1")]
             for name, place in names.items()
@@ -217,7 +219,7 @@ async def outcome(
             course: (one.at, one.failed.error_class, one.failed.error)
             for course, one in folded.broken.items()
         },
-        intents=[(delivery.id, one.slot, one.body) for delivery, one in folded.intents],
+        intents=[(delivery.id, one.slot, one.body) for delivery, one, _ in folded.intents],
     )
 
 

@@ -303,7 +303,8 @@ CREATE TABLE projectionist.cancels (
     created timestamp with time zone NOT NULL,
     done timestamp with time zone,
     hit integer DEFAULT 0 NOT NULL,
-    late integer DEFAULT 0 NOT NULL
+    late integer DEFAULT 0 NOT NULL,
+    view integer
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02');
 
@@ -314,6 +315,8 @@ COMMENT ON COLUMN projectionist.cancels.classes IS 'the class by all its names';
 COMMENT ON COLUMN projectionist.cancels.hit IS 'how many intents it has taken back';
 
 COMMENT ON COLUMN projectionist.cancels.late IS 'how many had begun, or were settled, when it came';
+
+COMMENT ON COLUMN projectionist.cancels.view IS 'it takes back what this view scheduled';
 
 ALTER TABLE projectionist.cancels ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.cancels_seq_seq
@@ -635,6 +638,7 @@ CREATE TABLE projectionist.intents (
     baggage text,
     scheduled timestamp with time zone,
     cancelled_by text COLLATE pg_catalog."C",
+    view integer,
     CONSTRAINT intents_on_dead_check CHECK ((on_dead = ANY (ARRAY['pass'::text, 'block'::text]))),
     CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['open'::text, 'sent'::text, 'discarded'::text, 'cancelled'::text])))
 )
@@ -651,6 +655,8 @@ COMMENT ON COLUMN projectionist.intents.baggage IS 'allowed members of the bagga
 COMMENT ON COLUMN projectionist.intents.scheduled IS 'when it was to be sent; null: at once';
 
 COMMENT ON COLUMN projectionist.intents.cancelled_by IS 'the key of the Cancel that took it back';
+
+COMMENT ON COLUMN projectionist.intents.view IS 'whose handler asked for it';
 
 ALTER TABLE projectionist.intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.intents_seq_seq
@@ -800,6 +806,7 @@ CREATE TABLE projectionist.parked (
     last_failed timestamp with time zone,
     parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     baggage text,
+    view integer,
     CONSTRAINT parked_cause_check CHECK ((cause = ANY (ARRAY['gap'::text, 'failed'::text, 'blocked'::text, 'stored'::text])))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000');
@@ -811,6 +818,8 @@ COMMENT ON COLUMN projectionist.parked.code IS 'fingerprint of the code that fai
 COMMENT ON COLUMN projectionist.parked.discarded IS 'decided against while it waited: stepped over when its turn comes';
 
 COMMENT ON COLUMN projectionist.parked.baggage IS 'allowed members of the event''s baggage, as a header holds them; null for none';
+
+COMMENT ON COLUMN projectionist.parked.view IS 'whose handler failed; null: none, or nobody knows';
 
 CREATE TABLE projectionist.positions (
     consumer integer NOT NULL,
@@ -1187,8 +1196,10 @@ CREATE TABLE projectionist.views (
     effects_incarnation integer,
     effects_mark bigint,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    state text DEFAULT 'live'::text NOT NULL,
     CONSTRAINT views_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
-    CONSTRAINT views_kind_check CHECK ((kind = ANY (ARRAY['projection'::text, 'reactor'::text, 'sql'::text])))
+    CONSTRAINT views_kind_check CHECK ((kind = ANY (ARRAY['projection'::text, 'reactor'::text, 'sql'::text]))),
+    CONSTRAINT views_state_check CHECK ((state = ANY (ARRAY['joining'::text, 'live'::text, 'detached'::text, 'retired'::text])))
 );
 
 COMMENT ON TABLE projectionist.views IS 'What a consumer feeds: handlers, the generation of their tables, and what intents of theirs are known by.';
@@ -1204,6 +1215,8 @@ COMMENT ON COLUMN projectionist.views.own_type IS 'the one type of aggregate who
 COMMENT ON COLUMN projectionist.views.own_since IS 'the event that decided own_type, as errors name it';
 
 COMMENT ON COLUMN projectionist.views.effects_mark IS 'Stream sequence from which intents are real; below it they are counted and dropped.';
+
+COMMENT ON COLUMN projectionist.views.state IS 'joining: built before batches write it; live: written by each batch; detached: left out by a person; retired: its class is gone';
 
 ALTER TABLE projectionist.views ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.views_number_seq

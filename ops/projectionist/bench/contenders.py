@@ -106,6 +106,7 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
         "plain": Contender(title="one projection", arguments=PRODUCT),
         "two": Contender(title="two projections of the same events", arguments=_product("two")),
         "lines": Contender(title="five rows an event", arguments=_product("lines")),
+        "looking_up": Contender(title="one row looked up an event", arguments=_product("looking_up")),
         "sql": Contender(title="a SqlProjection, one statement an event", arguments=_product("sql")),
         "sql_runs": Contender(title="a SqlProjection, one statement a run", arguments=_product("sql_runs")),
         "intents": Contender(title="one intent an event", arguments=_product("intents")),

@@ -7,6 +7,7 @@ import sys
 
 from projectionist.bench import variants
 from projectionist.core.postgres import connections
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.settings import load
 from projectionist.migrations import migrate
 from projectionist.runner.app import App
@@ -18,6 +19,7 @@ async def prepare(app: App) -> None:
     postgres = load(None).postgres
     connection = await connections.connect(postgres, application_name="bench prepare")
     await migrate(connection, postgres.schema)
+    await connection.execute(Statements("projectionist.bench", postgres.schema)["make_rates"])
     models = ReadModels(connection, postgres.schema)
     await models.apply(app.definitions, await models.plan(app.definitions))
     await connection.close()

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from projectionist.bench.shop import SCENE, BenchOrderPlaced, BenchOrders, OrderChanged
 from projectionist.outbox import Intent
-from projectionist.projections import Envelope, Events, Projection, SqlProjection, Tx, on, on_batch
+from projectionist.projections import (
+    Envelope,
+    Events,
+    Projection,
+    SqlProjection,
+    Tx,
+    lookup,
+    on,
+    on_batch,
+    reference,
+)
 from projectionist.runner.app import App
 
 SUBJECTS = f"{SCENE.stream}.order.{{aggregate}}"
@@ -68,6 +80,41 @@ class BenchLines(
     @on(OrderChanged, each=lambda event: range(5))
     def changed(self, event: OrderChanged) -> None:
         self.total_cents = event.total_cents
+        self.changes += 1
+
+
+@dataclass(frozen=True)
+class BenchRate:
+    """A row of a table of others."""
+
+    band: int
+    share: int
+
+
+def _band(event: BenchOrderPlaced | OrderChanged) -> int:
+    return event.total_cents % 1000
+
+
+class BenchRated(
+    Projection, stream=SCENE.stream, subjects=SUBJECTS, table=f"{SCENE.schema}.bench_rated", key="order_id"
+):
+    """The rows of BenchOrders, and one row that is looked up an event."""
+
+    order_id: str
+    customer: str = ""
+    email: str = ""
+    total_cents: int = 0
+    changes: int = 0
+    rates = lookup(reference(f"{SCENE.schema}.bench_rates", BenchRate, key="band"), by=_band)
+
+    @on(BenchOrderPlaced)
+    def placed(self, event: BenchOrderPlaced, *, rates: Mapping[int, BenchRate]) -> None:
+        self.customer, self.email = event.customer, event.email
+        self.total_cents = event.total_cents + rates[_band(event)].share
+
+    @on(OrderChanged)
+    def changed(self, event: OrderChanged, *, rates: Mapping[int, BenchRate]) -> None:
+        self.total_cents = event.total_cents + rates[_band(event)].share
         self.changes += 1
 
 
@@ -156,4 +203,5 @@ four = App(projections=[BenchOrders, BenchSpend, _spend(2), _spend(3)])
 sql = App(projections=[BenchSql])
 sql_runs = App(projections=[BenchSqlRuns])
 lines = App(projections=[BenchLines])
+looking_up = App(projections=[BenchRated])
 intents = App(projections=[BenchTelling])

@@ -11,12 +11,14 @@ from starlette.applications import Starlette
 from starlette.responses import FileResponse
 from starlette.routing import Route
 
-from projectionist.console.access.request_guard import LOOPBACK, Identify, RequestGuard
+from projectionist.console.access.request_guard import LOOPBACK, Identify, RequestGuard, is_refresh
 from projectionist.console.access.sessions import Access, Role
 from projectionist.console.console_context import ConsoleContext, session_of
-from projectionist.console.pages import HERE
+from projectionist.console.live_regions import FRAME, LIVE
+from projectionist.console.pages import STATIC
 from projectionist.console.screens import (
     acting,
+    app_map,
     audit,
     consumers,
     doctor,
@@ -24,7 +26,10 @@ from projectionist.console.screens import (
     journeys,
     outbox,
     overview,
+    previews,
     quarantine,
+    rebuilds,
+    rows,
     streams,
     waiting,
 )
@@ -36,7 +41,9 @@ from projectionist.core.operator import NotThere
 from projectionist.core.postgres.rights import Duty, refusal
 from projectionist.core.settings.settings import settings as found_settings
 from projectionist.outbox.admin.intent_actions import IntentNotFound
+from projectionist.runner.admin.reset import CannotReset
 from projectionist.runner.consumers.registry import NotRegistered
+from projectionist.runner.database.queries import RebuildError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -61,8 +68,14 @@ class Address(NamedTuple):
     """None: open to whoever is not logged in."""
 
 
+FILES = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "htmx/htmx.min.js": "text/javascript",
+}
 ADDRESSES = (
     Address("GET", "/", overview.show),
+    Address("GET", FRAME, overview.frame),
     Address("GET", "/consumer", consumers.show),
     Address("GET", "/waiting", waiting.show),
     Address("GET", "/waiting/group", waiting.group),
@@ -79,6 +92,8 @@ ADDRESSES = (
     Address("GET", "/journey", journeys.show),
     Address("POST", "/journey", journeys.show, Role.OPERATE),
     Address("GET", "/aggregate", journeys.aggregate),
+    Address("GET", "/row", rows.show, Role.OPERATE),
+    Address("POST", "/row", rows.show, Role.OPERATE),
     Address("GET", "/search", journeys.search),
     Address("GET", "/incidents", incidents.show),
     Address("GET", "/audit", audit.show),
@@ -86,6 +101,11 @@ ADDRESSES = (
     Address("GET", "/doctor", doctor.show),
     Address("POST", "/doctor", doctor.look_again),
     Address("GET", "/streams", streams.show),
+    Address("GET", "/map", app_map.show),
+    Address("GET", "/preview", previews.show),
+    Address("GET", "/rebuilds", rebuilds.show),
+    Address("GET", "/rebuild", rebuilds.one),
+    Address("POST", "/rebuild", rebuilds.one, Role.OPERATE),
     Address("GET", "/act/{verb}", acting.ask, Role.OPERATE),
     Address("POST", "/act/{verb}", acting.do, Role.OPERATE),
 )
@@ -120,9 +140,16 @@ def app(
         Address("POST", "/logout", login.log_out),
     )
     routes = [Route(one.path, _answering(context, one), methods=[one.method]) for one in addresses]
-    routes.append(Route("/static/console.css", _stylesheet))
+    routes += [Route(f"/static/{name}", _file(name)) for name in FILES]
+    nowhere = Address("GET", "/{path:path}", _nowhere)
+    routes.append(Route(nowhere.path, _answering(context, nowhere), methods=[nowhere.method]))
     return RequestGuard(
-        Starlette(routes=routes), access=known, login=login.needed, hosts=hosts, identify=identify
+        Starlette(routes=routes),
+        access=known,
+        login=login.needed,
+        outdated=login.outdated,
+        hosts=hosts,
+        identify=identify,
     )
 
 
@@ -136,11 +163,15 @@ def _answering(context: ConsoleContext, address: Address) -> Callable[[Request],
                 if not role.may(address.role):
                     needs = f"this needs the role {address.role}, and yours is {role}"
                     raise NotAllowed(needs, remedy="Ask somebody who has it")
+            if address.method == "GET" and address.path in LIVE and is_refresh(request.headers):
+                return await context.refreshed(request, address.handler)
             return await address.handler(context, request)
         except NotAllowed as refused:
             return await _told(context, request, 403, "You may not do this", refused)
         except (NotThere, NotRegistered, IntentNotFound) as refused:
             return await _told(context, request, 404, "There is nothing here", refused)
+        except (RebuildError, CannotReset) as refused:
+            return await _told(context, request, 409, "This cannot be done now", refused)
         except asyncpg.InsufficientPrivilegeError as error:
             return await _told(
                 context, request, 403, "The console may not do this", await _refusal(context, error)
@@ -169,7 +200,17 @@ async def _told(
     )
 
 
-async def _stylesheet(_: Request) -> Response:
-    return FileResponse(
-        HERE / "static" / "console.css", media_type="text/css", headers={"cache-control": "no-cache"}
+async def _nowhere(_: ConsoleContext, request: Request) -> Response:
+    raise NotThere(
+        f"no page has the address {request.url.path}", remedy="Go on by the navigation, or find it"
     )
+
+
+def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers with a file, for good: its address changes with it."""
+    headers = {"cache-control": "private, max-age=31536000, immutable"}
+
+    async def answer(_: Request) -> Response:
+        return FileResponse(STATIC / name, media_type=FILES[name], headers=headers)
+
+    return answer

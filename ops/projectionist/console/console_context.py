@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,15 @@ from urllib.parse import urlencode
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from projectionist.console.access.request_guard import is_refresh, own_path
+from projectionist.console.background_work import BackgroundWorks
+from projectionist.console.console_database import ConsoleDatabase
+from projectionist.console.live_regions import EVERY_S, LIVE, Contents, SharedReads
 from projectionist.console.needs import counts
 from projectionist.console.pages import environment
 from projectionist.console.snapshot import Onlooker
 from projectionist.core.operator import Act
-from projectionist.ops.cli.database import Database, database
+from projectionist.ops.cli.database import database
 from projectionist.ops.doctor.check import Level
 from projectionist.ops.doctor.examine import Examined, examine
 
@@ -43,16 +47,18 @@ class ConsoleContext:
             access,
             onlooker,
         )
+        self.works = BackgroundWorks()
         self._templates = environment()
+        self._readings = SharedReads()
         self._reads = asyncio.Semaphore(MOST_READS)
         self._examined: tuple[datetime, Examined] | None = None
         self._examining = asyncio.Lock()
 
     @asynccontextmanager
-    async def database(self) -> AsyncIterator[Database]:
+    async def database(self) -> AsyncIterator[ConsoleDatabase]:
         """Connect for one page."""
         async with self._reads, database("console", self.settings) as opened:
-            yield opened
+            yield ConsoleDatabase(opened.settings, opened.connection, self.app, self.name, self.works)
 
     async def doctor(self, *, again: bool = False, oldest_s: float = 300) -> tuple[datetime, Examined]:
         """Return what the doctor has found lately; look now if that is too long ago, or `again`."""
@@ -73,7 +79,8 @@ class ConsoleContext:
         self, request: Request, template: str, here: str, *, status: int = 200, **values: Any
     ) -> Response:
         """Render a page of somebody who is logged in, with navigation and what is wrong with the servers."""
-        session = session_of(request)
+        session, asks_itself = session_of(request), is_refresh(request.headers)
+        request.state.contents = {"template": template, "here": here, "status": status, **values}
         seen = await self.onlooker.look()
         frame = {
             "here": here,
@@ -83,10 +90,25 @@ class ConsoleContext:
             "doctor_waits": self.doctor_waits,
             "person": session.person,
             "token": session.form_token,
-            "notice": session.take_notice(),
-            "address": f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
+            "notice": "" if asks_itself else session.take_notice(),
+            "address": address_of(request),
+            "lives": request.method == "GET" and own_path(request.scope) in LIVE,
+            "every_s": EVERY_S,
         }
         return HTMLResponse(self.render(request, template, **frame | values), status_code=status)
+
+    async def refreshed(
+        self, request: Request, handler: Callable[[ConsoleContext, Request], Awaitable[Response]]
+    ) -> Response:
+        """Answer a page that is open and asks again, with what others who look at it have just been shown."""
+
+        async def anew() -> Contents:
+            await handler(self, request)
+            contents: Contents = request.state.contents
+            return contents
+
+        key = (address_of(request), session_of(request).person.role)
+        return await self.page(request, **await self._readings.read(key, anew))
 
     def render(self, request: Request, template: str, **values: Any) -> str:
         """Return a page; `at` makes the address of another one, wherever the console is mounted."""
@@ -97,6 +119,12 @@ class ConsoleContext:
             return f"{root}{path}{'?' if told else ''}{told}"
 
         return self._templates.get_template(template).render(at=at, **values)
+
+
+def address_of(request: Request) -> str:
+    """Return path and query of a request, wherever the console is mounted; never what leads to another host. Pure."""
+    path = f"/{request.url.path.lstrip('/')}"
+    return f"{path}?{request.url.query}" if request.url.query else path
 
 
 def session_of(request: Request) -> ConsoleSession:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from markupsafe import Markup, escape
 from projectionist.core.printable_text import visible
 
 HERE = Path(__file__).parent
+STATIC = HERE / "static"
 MINUTE, HOUR, DAY, WEEK = 60, 3600, 86400, 7 * 86400
 SHORTENED = 10_000_000
 TO_SAY = "…"
@@ -80,6 +83,16 @@ def sentence(text: str) -> Markup:
     )
 
 
+def asset(name: str) -> str:
+    """Return the address of a file that pages load: another one with each content, so that browsers may keep it."""
+    return f"/static/{name}?{_content(name)}"
+
+
+@cache
+def _content(name: str) -> str:
+    return sha256((STATIC / name).read_bytes()).hexdigest()[:16]
+
+
 def _printable(value: Any) -> Any:
     """Show what cannot be printed as an escape: texts of events neither turn a line around nor hide a part of it."""
     return visible(value, "\n\t") if type(value) is str else value
@@ -102,5 +115,6 @@ def environment() -> Environment:
         "moment": moment,
         "sentence": sentence,
     }
+    made.globals["asset"] = asset
     made.tests["has_time"] = lambda value: isinstance(value, datetime)
     return made

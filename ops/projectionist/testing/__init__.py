@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from projectionist.testing.live import Live
     from projectionist.testing.properties import check_projection
+    from projectionist.testing.provider_properties import check_provider
     from projectionist.testing.scenario import OldEvent, Scenario, given
 
-__all__ = ["Live", "OldEvent", "Scenario", "check_projection", "given"]
+__all__ = ["Live", "OldEvent", "Scenario", "check_projection", "check_provider", "given"]
 
 _HOMES = {
     "Live": "live",
     "OldEvent": "scenario",
     "Scenario": "scenario",
     "check_projection": "properties",
+    "check_provider": "provider_properties",
     "given": "scenario",
 }
 

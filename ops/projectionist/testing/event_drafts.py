@@ -16,7 +16,7 @@ from projectionist.outbox.recording.call import refuse_untyped
 from projectionist.projections.event import AnyEvent
 
 if TYPE_CHECKING:
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.projections.compiled.subject_pattern import SubjectPattern
 
 SOURCE = "tests"
@@ -65,7 +65,7 @@ def drafted(event: AnyEvent | OldEvent, at: EventPlace, subject: str) -> Draft:
     )
 
 
-def subject_of(definition: Definition, aggregate: str) -> str:
+def subject_of(definition: ConsumerDefinition, aggregate: str) -> str:
     """Return a subject under which a consumer reads the events of this aggregate."""
     kind, name = parted(aggregate)
     patterns = definition.subjects.patterns

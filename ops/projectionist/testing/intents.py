@@ -12,7 +12,7 @@ from projectionist.outbox.providers.base import Provider, Request
 from projectionist.outbox.providers.reply import Outcome, Reply
 
 if TYPE_CHECKING:
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 
 def recorder(requests: list[Request]) -> type[Provider]:
@@ -26,7 +26,7 @@ def recorder(requests: list[Request]) -> type[Provider]:
     return Recorder
 
 
-def intent_of(request: Request, definitions: Iterable[Definition]) -> Intent:
+def intent_of(request: Request, definitions: Iterable[ConsumerDefinition]) -> Intent:
     """Return the intent behind a request, of the class that a handler has returned."""
     declared = [one for definition in definitions for one in definition.intents]
     for cls in (*declared, *reversed(list(_subclasses(Intent)))):

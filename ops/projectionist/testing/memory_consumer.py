@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from projectionist.projections.folding.rows import Row
     from projectionist.projections.folding.step import Step
     from projectionist.runner.decoding.delivery import Delivery
+    from projectionist.testing.lookup_rows import LookupRows
 
 
 class MemoryConsumer:
     """What a consumer's tables would hold: rows, positions, parked events, and the intents it has asked for."""
 
-    def __init__(self, definition: Definition, watch: Callable[[Step], Step]) -> None:
+    def __init__(
+        self, definition: Definition, watch: Callable[[Step], Step], lookup_rows: LookupRows
+    ) -> None:
         self._definition = definition
+        self._lookup_rows = lookup_rows
         self._watch = watch
         """May put another handler into a step."""
         table = definition.table
@@ -68,7 +72,7 @@ class MemoryConsumer:
                 failed.setdefault(one.aggregate or one.id, one)
             elif (one.aggregate or one.id) not in failed and (step := step_of(self._definition, index, one)):
                 steps.append(self._owned(step, one))
-        folded = fold(self._definition, steps, self.rows)
+        folded = fold(self._definition, steps, self.rows, looked_up=self._lookup_rows.of(steps))
         for failure in folded.failures.values():
             one = order[failure.step.index][1]
             self.failures[one.id] = (failure.error_class, failure.message)

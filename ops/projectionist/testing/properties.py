@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +15,7 @@ from projectionist.projections.event import AnyEvent
 from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.testing.event_drafts import EventPlace, arrival_of, drafted, subject_of
+from projectionist.testing.lookup_rows import LookupRows
 from projectionist.testing.memory_consumer import MemoryConsumer
 from projectionist.testing.purity import HandlerWatch
 from projectionist.testing.scenario import tested
@@ -73,19 +74,23 @@ DELIVERIES = st.builds(
 )
 
 
-def check_projection(consumer: type, *, events: SearchStrategy[History]) -> None:
+def check_projection(
+    consumer: type, *, events: SearchStrategy[History], looking_up: Iterable[object] = ()
+) -> None:
     """Check a Projection or Reactor with histories that Hypothesis draws: lists of (aggregate, event), in their order.
 
     However they are delivered, twice, late, mixed with those of other aggregates, one by one or many at once, the rows
     have to be the same, and each intent there once. AssertionError with the smallest history that shows otherwise, or
     shows a handler that asks the clock or chance, remembers something, changes its event, or raises by mistake.
+    `looking_up`: the rows that handlers find in tables they look up.
     """
     definition = tested(consumer)
+    lookup_rows = LookupRows(definition, looking_up)
     shown: list[tuple[str, History, Deliveries]] = []
 
     def check(history: History, deliveries: Deliveries) -> None:
         _check_shape(history)
-        if wrong := _wrong(definition, history, deliveries):
+        if wrong := _wrong(definition, lookup_rows, history, deliveries):
             shown.append((wrong, history, deliveries))
             raise AssertionError(wrong)
 
@@ -96,7 +101,9 @@ def check_projection(consumer: type, *, events: SearchStrategy[History]) -> None
     except (AssertionError, Flaky):  # what it remembers may make the second try another one
         if not shown:
             raise
-        raise AssertionError(_smallest(definition, *min(shown, key=lambda one: len(one[0])))) from None
+        raise AssertionError(
+            _smallest(definition, lookup_rows, *min(shown, key=lambda one: len(one[0])))
+        ) from None
 
 
 def _check_shape(history: Sequence[object]) -> None:
@@ -109,11 +116,13 @@ def _check_shape(history: Sequence[object]) -> None:
             )
 
 
-def _smallest(definition: Definition, wrong: str, history: History, deliveries: Deliveries) -> str:
+def _smallest(
+    definition: Definition, lookup_rows: LookupRows, wrong: str, history: History, deliveries: Deliveries
+) -> str:
     """Leave out of a history, one after the other, what is not needed to show what is wrong; return what is then."""
     for at in reversed(range(len(history))):
         shorter = [*history[:at], *history[at + 1 :]]
-        if less := _wrong(definition, shorter, deliveries):
+        if less := _wrong(definition, lookup_rows, shorter, deliveries):
             wrong, history = less, shorter
     return wrong
 
@@ -126,12 +135,14 @@ def _cut(order: list[int], sizes: list[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _wrong(definition: Definition, history: History, deliveries: Deliveries) -> str | None:
+def _wrong(
+    definition: Definition, lookup_rows: LookupRows, history: History, deliveries: Deliveries
+) -> str | None:
     watch, arrivals = HandlerWatch(definition), _arrivals(definition, history)
     decoder = Decoder.of(definition, Policy())
 
     def settled(batches: list[list[int]]) -> MemoryConsumer:
-        consumer = MemoryConsumer(definition, watch.step)
+        consumer = MemoryConsumer(definition, watch.step, lookup_rows)
         with watch.asking():
             for batch in batches:
                 consumer.deliver([_read(decoder, arrivals[at]) for at in batch])

@@ -70,7 +70,7 @@ class ProviderContract:
 
     def test_one_send_is_executed_once_and_reported_as_sent(self) -> None:
         async def rule(world: World) -> None:
-            request = await _first(world, "k-sent")
+            request = await first_request(world, "k-sent")
             _same((await attempt(world.provider, request)).outcome, Outcome.SENT)
             _same(await world.executions("k-sent"), 1)
 
@@ -85,7 +85,7 @@ class ProviderContract:
     def test_a_repeat_of_a_remembered_key_is_not_executed_again(self) -> None:
         async def rule(world: World) -> None:
             _needs(world.provider.profile.memory_s is not None, "the profile has no memory")
-            request = await _first(world, "k-repeat")
+            request = await first_request(world, "k-repeat")
             await attempt(world.provider, request)
             _same((await attempt(world.provider, request)).outcome, Outcome.SENT)
             _same(await world.executions("k-repeat"), 1)
@@ -94,7 +94,7 @@ class ProviderContract:
 
     def test_every_attempt_sends_the_same_frozen_part(self) -> None:
         async def rule(world: World) -> None:
-            request = await _first(world, "k-frozen")
+            request = await first_request(world, "k-frozen")
             for trace in ("a", "b"):
                 parent = f"00-{trace * 32}-{trace * 16}-01"
                 await attempt(world.provider, msgspec.structs.replace(request, traceparent=parent))
@@ -107,7 +107,7 @@ class ProviderContract:
         async def rule(world: World) -> None:
             for number, parent in enumerate(_TRACES):
                 key = f"k-trace-{number}"
-                request = await _first(world, key, traceparent=parent, tracestate=f"a={parent}")
+                request = await first_request(world, key, traceparent=parent, tracestate=f"a={parent}")
                 _same((await attempt(world.provider, request)).outcome, Outcome.SENT)
                 _same(await world.executions(key), 1)
 
@@ -115,14 +115,14 @@ class ProviderContract:
 
     def test_what_could_not_leave_is_never_called_unknown(self) -> None:
         async def rule(world: World) -> None:
-            request = msgspec.structs.replace(await _first(world, "k-garbage"), wire=b"\xff\0\r\n")
+            request = msgspec.structs.replace(await first_request(world, "k-garbage"), wire=b"\xff\0\r\n")
             _same((await attempt(world.provider, request)).outcome is Outcome.UNKNOWN, False)
 
         self._on_a_world(rule)
 
     def test_a_lost_answer_is_unknown(self) -> None:
         async def rule(world: World) -> None:
-            request = await _first(world, "k-lost", timeout_s=0.5)
+            request = await first_request(world, "k-lost", timeout_s=0.5)
             await world.lose_the_next_answer()
             _same((await attempt(world.provider, request)).outcome, Outcome.UNKNOWN)
             _same(await world.executions("k-lost"), 1)
@@ -132,7 +132,7 @@ class ProviderContract:
     def test_after_a_lost_answer_the_same_key_finds_out(self) -> None:
         async def rule(world: World) -> None:
             _needs(world.provider.profile.memory_s is not None, "the profile has no memory")
-            request = await _first(world, "k-again", timeout_s=0.5)
+            request = await first_request(world, "k-again", timeout_s=0.5)
             await world.lose_the_next_answer()
             await attempt(world.provider, request)
             again = msgspec.structs.replace(request, timeout_s=10.0)
@@ -143,7 +143,7 @@ class ProviderContract:
 
     def test_a_refusal_is_final_and_executes_nothing(self) -> None:
         async def rule(world: World) -> None:
-            request = await _first(world, "k-refused")
+            request = await first_request(world, "k-refused")
             await world.refuse_the_next()
             _same((await attempt(world.provider, request)).outcome, Outcome.REFUSED)
             _same(await world.executions("k-refused"), 0)
@@ -152,7 +152,7 @@ class ProviderContract:
 
     def test_when_nobody_is_there_nothing_was_sent(self) -> None:
         async def rule(world: World) -> None:
-            request = await _first(world, "k-away", timeout_s=5.0)
+            request = await first_request(world, "k-away", timeout_s=5.0)
             await world.go_away()
             _same((await attempt(world.provider, request)).outcome, Outcome.NOT_SENT)
 
@@ -160,7 +160,7 @@ class ProviderContract:
 
     def test_nothing_leaves_once_the_lease_may_be_over(self) -> None:
         async def rule(world: World) -> None:
-            request = await _first(world, "k-late", not_after=clock.now() - 1)
+            request = await first_request(world, "k-late", not_after=clock.now() - 1)
             # Asked directly: the guard around `send` would not even call it.
             _same((await world.provider.send(request)).outcome, Outcome.NOT_SENT)
             _same(await world.executions("k-late"), 0)
@@ -169,7 +169,7 @@ class ProviderContract:
 
     def test_a_reply_can_be_stored(self) -> None:
         async def rule(world: World) -> None:
-            reply = await attempt(world.provider, await _first(world, "k-stored"))
+            reply = await attempt(world.provider, await first_request(world, "k-stored"))
             for text in (reply.reason, reply.status, reply.provider_id, reply.excerpt):
                 _same("\0" in text or len(text) > EXCERPT_CHARACTERS, False)
 
@@ -178,7 +178,7 @@ class ProviderContract:
     def test_a_lookup_tells_what_was_executed_from_what_was_not(self) -> None:
         async def rule(world: World) -> None:
             _needs(world.provider.profile.lookup, "the profile has no lookup")
-            done, other = await _first(world, "k-done"), await _first(world, "k-other")
+            done, other = await first_request(world, "k-done"), await first_request(world, "k-other")
             await attempt(world.provider, done)
             _same((await world.provider.lookup(done)).outcome, Outcome.SENT)
             _same((await world.provider.lookup(other)).outcome, Outcome.NOT_SENT)
@@ -211,7 +211,8 @@ def _rendered(world: World, key: str, **more: Any) -> Request:
     return msgspec.structs.replace(request, wire=wire)
 
 
-async def _first(world: World, key: str, **more: Any) -> Request:
+async def first_request(world: World, key: str, **more: Any) -> Request:
+    """Return an intent as a relay hands it over for its first attempt."""
     request = _rendered(world, key, **more)
     return msgspec.structs.replace(request, lookup_hint=await world.provider.lookup_hint(request))
 

@@ -35,7 +35,8 @@ class HandlerWatch:
     def __init__(self, definition: Definition) -> None:
         self._name = definition.cls.__name__
         handlers = set(definition.handlers.values())
-        functions = {one for h in handlers for one in (h.call, h.key, h.each, h.when) if callable(one)}
+        given = [(h.call, h.key, h.each, h.when, *(one.by for one in h.lookups.values())) for h in handlers]
+        functions = {one for several in given for one in several if callable(one)}
         codes = [(getattr(one, "__code__", None), one) for one in functions]
         self._codes: dict[CodeType, str] = {code: one.__qualname__ for code, one in codes if code is not None}
         self.seen: dict[str, None] = {}
@@ -59,9 +60,9 @@ class HandlerWatch:
             sys.setprofile(before)
 
     def _compared(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def compared(row: Any, event: Any, *envelope: Any) -> Any:
+        def compared(row: Any, event: Any, *envelope: Any, **looked_up: Any) -> Any:
             before = frozen_body(event)
-            answer = call(row, event, *envelope)
+            answer = call(row, event, *envelope, **looked_up)
             if isgenerator(answer):
                 answer = list(answer)
             if frozen_body(event) != before:

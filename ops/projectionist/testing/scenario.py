@@ -27,6 +27,7 @@ from projectionist.runner.batch.row_key_type import OwnType
 from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery, Unreadable
 from projectionist.testing.event_drafts import NOON, EventPlace, OldEvent, arrival_of, drafted, subject_of
+from projectionist.testing.lookup_rows import LookupRows
 
 __all__ = ["OldEvent", "Scenario", "given"]
 
@@ -63,6 +64,7 @@ class Scenario(Generic[T]):
         self._decoder = Decoder.of(self._definition, Policy())
         self._own = OwnType("" if self._definition.table is None else self._key.first.name)
         self._rows: dict[Any, Row] = dict(self._stored(row) for row in rows)
+        self._lookup_rows = LookupRows(self._definition)
         self._versions: dict[str, int] = {}
         self._events = 0
         self._stopped: set[str | None] = set()
@@ -70,6 +72,11 @@ class Scenario(Generic[T]):
         self._stacks: list[str] = []
         self._intents: list[Intent | Scheduled | Cancel] = []
         self._skipped: list[str] = []
+
+    def looking_up(self, *rows: object) -> Self:
+        """Let handlers find these rows from now on: instances of the classes of tables that they look up."""
+        self._lookup_rows.put(rows)
+        return self
 
     def when(
         self,
@@ -175,7 +182,8 @@ class Scenario(Generic[T]):
             self._own.check(step.handler, delivery.aggregate)
         except BadValue as bad:
             step.key = bad
-        folded = fold(self._definition, [step], self._rows)
+        looked_up = self._lookup_rows.of([step])
+        folded = fold(self._definition, [step], self._rows, looked_up=looked_up)
         for failure in folded.failures.values():
             self._fail(unit, f"{failure.error_class}: {failure.message}", failure.stack)
             return

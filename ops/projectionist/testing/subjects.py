@@ -12,13 +12,13 @@ from projectionist.projections.event import type_of
 from projectionist.testing.event_drafts import SOURCE, OldEvent, subject_of
 
 if TYPE_CHECKING:
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.projections.event import AnyEvent
     from projectionist.projections.stream import Stream
     from projectionist.runner.app import App
 
 
-def subjects_of(definitions: Iterable[Definition], streams: Iterable[Stream]) -> dict[str, list[str]]:
+def subjects_of(definitions: Iterable[ConsumerDefinition], streams: Iterable[Stream]) -> dict[str, list[str]]:
     """Return the subjects of each stream: as it is declared, else those that the consumers read."""
     found = {one.name: list(one.filters) for one in streams}
     read: dict[str, list[str]] = {}
@@ -43,7 +43,7 @@ def places_of(event: AnyEvent | OldEvent, aggregate: str, app: App) -> list[tupl
     for stream in app.streams:
         if any(kind == type_of(one) for one in stream.events):
             return [(stream.subject_for(aggregate), stream.source)]
-    readers: dict[str, list[Definition]] = {}
+    readers: dict[str, list[ConsumerDefinition]] = {}
     for definition in app.definitions:
         if kind in definition.known:
             readers.setdefault(definition.stream, []).append(definition)
@@ -55,7 +55,7 @@ def places_of(event: AnyEvent | OldEvent, aggregate: str, app: App) -> list[tupl
     return [(_subject(those, aggregate), SOURCE) for those in readers.values()]
 
 
-def _subject(readers: list[Definition], aggregate: str) -> str:
+def _subject(readers: list[ConsumerDefinition], aggregate: str) -> str:
     """Return the subject that most of these read."""
     subjects = [subject_of(one, aggregate) for one in readers]
     return max(subjects, key=lambda subject: sum(one.subjects.reads(subject) for one in readers))

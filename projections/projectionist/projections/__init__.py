@@ -11,10 +11,12 @@ from projectionist.projections.event import Event
 from projectionist.projections.event_batch import EventIntent, Events
 from projectionist.projections.handler_marks import absent, on
 from projectionist.projections.handler_results import Delete, Refuse, Retry
+from projectionist.projections.lookups import Lookup, Reference, lookup, reference
 from projectionist.projections.stream import Stream
 from projectionist.projections.tables.sql_tables import Tx
 from projectionist.projections.tables.table import Index
 from projectionist.projections.upcasting import upcast
+from projectionist.projections.view_sets import ViewSet
 
 __all__ = [
     "BadValue",
@@ -28,17 +30,22 @@ __all__ = [
     "Events",
     "Index",
     "Kind",
+    "Lookup",
     "Projection",
     "Reactor",
+    "Reference",
     "Refuse",
     "Retry",
     "SqlProjection",
     "Stream",
     "Tx",
+    "ViewSet",
     "absent",
     "check_distinct",
     "definition",
+    "lookup",
     "on",
     "on_batch",
+    "reference",
     "upcast",
 ]

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 import msgspec
 
 from projectionist.core.errors import DefinitionError
-from projectionist.projections.compiled.definition import (
-    ATTRIBUTE,
+from projectionist.projections.compiled.class_options import (
     Baseline,
     ClassOptions,
     Decrypt,
     Effects,
-    Kind,
     Sequencing,
-    compiled,
+    ViewOptions,
 )
+from projectionist.projections.compiled.definition import ATTRIBUTE, Kind, compiled, declared
 from projectionist.projections.compiled.row_keys import by_id, row_key
-from projectionist.projections.handlers import collected
+from projectionist.projections.handlers import collected, has_handlers
 from projectionist.projections.stream import Stream, resolved
 from projectionist.projections.tables.columns import columns_of
 from projectionist.projections.tables.sql_tables import check_indexed, checked_tables
@@ -28,6 +27,7 @@ from projectionist.projections.tables.table import Index, Table
 from projectionist.projections.tables.table_key import MOST_COLUMNS
 
 _POLICY = tuple(ClassOptions.__dataclass_fields__)
+_OF_VIEWS = tuple(ViewOptions.__dataclass_fields__)
 
 
 @dataclass_transform(field_specifiers=(msgspec.field,))
@@ -54,8 +54,10 @@ class ProjectionMeta(msgspec.StructMeta):
             order = "Put the key first; every other field has a default" if "follow" in str(error) else ""
             raise DefinitionError(f"{class_name}: {error}", remedy=order) from error
         if policy or table or key:
-            _require(class_name, {"table": table, "key": key, **policy}, "stream", "subjects", "table", "key")
-            _compile(cls, ClassOptions(**policy), table or "", _key_columns(class_name, key), indexes)
+            reads = ("stream", "subjects") if _reads(policy) else ()
+            _require(class_name, {"table": table, "key": key, **policy}, *reads, "table", "key")
+            options = ClassOptions(**policy) if reads else _view_options(class_name, policy)
+            _compile(cls, options, table or "", _key_columns(class_name, key), indexes)
         return cls
 
 
@@ -66,7 +68,7 @@ class Projection(msgspec.Struct, metaclass=ProjectionMeta):
     declared Stream in place of its name says both. `key` names the field that tells rows apart, or up to four in a
     tuple; every other field needs a default. `table` may be `schema.table`. `sequence`, `baseline`, `revision` and
     `effects` are the policy of the code; `name` and `formerly` keep the identity of a class that is renamed. A class
-    without keywords is a base for others.
+    without `stream` is a view, which a ViewSet lists; one without keywords is a base for others.
     """
 
     if TYPE_CHECKING:
@@ -109,6 +111,7 @@ class Reactor:
     ) -> None:
         super().__init_subclass__()
         if stream is None and subjects is None:
+            _declare(cls, Kind.REACTOR, locals())
             return
         policy = _policy(cls, locals())
         handlers = collected(cls, has_row=False)
@@ -145,6 +148,7 @@ class SqlProjection:
     ) -> None:
         super().__init_subclass__()
         if stream is None and subjects is None:
+            _declare(cls, Kind.SQL, locals())
             return
         policy = _policy(cls, locals())
         handlers = collected(cls, has_row=False, is_async=True)
@@ -158,7 +162,11 @@ class SqlProjection:
 
 
 def _compile(
-    cls: type[Projection], policy: ClassOptions, name: str, key: tuple[str, ...], indexes: Sequence[Index]
+    cls: type[Projection],
+    options: ClassOptions | ViewOptions,
+    name: str,
+    key: tuple[str, ...],
+    indexes: Sequence[Index],
 ) -> None:
     handlers = collected(cls, has_row=True)
     table = Table(name, columns_of(cls, key), key, indexes)
@@ -166,7 +174,10 @@ def _compile(
     for handler in handlers.values():
         handler.row_key = row_key(cls.__name__, handler, table.key)
         handler.by_id = by_id(handler, table.key)
-    setattr(cls, ATTRIBUTE, compiled(cls, Kind.PROJECTION, policy, handlers, table=table))
+    if isinstance(options, ClassOptions):
+        setattr(cls, ATTRIBUTE, compiled(cls, Kind.PROJECTION, options, handlers, table=table))
+    else:
+        setattr(cls, ATTRIBUTE, declared(cls, Kind.PROJECTION, options, handlers, table))
 
 
 def _key_columns(name: str, key: object) -> tuple[str, ...]:
@@ -187,6 +198,32 @@ def _policy(cls: type, given: Mapping[str, Any]) -> ClassOptions:
     keywords = resolved(cls.__name__, {word: given[word] for word in _POLICY})
     _require(cls.__name__, keywords, "stream", "subjects")
     return ClassOptions(**keywords)
+
+
+def _declare(cls: type, kind: Kind, given: Mapping[str, Any]) -> None:
+    """Enter a class without a stream as a view, where it has handlers: another is a base for others."""
+    plain = ClassOptions(stream="", subjects="")
+    policy = {word: given[word] for word in _POLICY if given[word] != getattr(plain, word, None)}
+    policy = {word: value for word, value in policy.items() if value is not None}
+    if policy or has_handlers(cls):
+        options = _view_options(cls.__name__, policy)
+        handlers = collected(cls, has_row=False, is_async=kind is Kind.SQL)
+        setattr(cls, ATTRIBUTE, declared(cls, kind, options, handlers))
+
+
+def _reads(policy: Mapping[str, Any]) -> bool:
+    return policy.get("stream") is not None or policy.get("subjects") is not None
+
+
+def _view_options(name: str, given: Mapping[str, Any]) -> ViewOptions:
+    """Return the options of a class without a stream, which says nothing of how it reads."""
+    policy = {word: value for word, value in given.items() if word not in ("stream", "subjects")}
+    if reads := [word for word in policy if word not in _OF_VIEWS]:
+        raise DefinitionError(
+            f"{name} has {', '.join(f'{word}=' for word in reads)} without stream=",
+            remedy="A class without stream= is a view; how it reads is said by the ViewSet that lists it",
+        )
+    return ViewOptions(**policy)
 
 
 def _require(name: str, given: Mapping[str, Any], *words: str) -> None:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_origin, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    get_origin,
+    overload,
+)
 
 from projectionist.core.errors import DefinitionError
 from projectionist.outbox.intents.intent import Intent, Scheduled, Slotted
@@ -25,6 +35,7 @@ Wish = Intent | Slotted | Scheduled | Cancel
 Answer = Wish | Delete | type[Delete] | Iterable[Wish | Delete | None] | None
 R = TypeVar("R", bound=Answer)
 X = TypeVar("X")
+P = ParamSpec("P")
 
 Key = str | tuple[str, ...] | Callable[..., object] | None
 When = Callable[..., bool] | None
@@ -51,7 +62,7 @@ class On(NamedTuple):
 
 
 class Marker(Protocol[X]):
-    """Takes a handler of these events, in one of the shapes that handlers have."""
+    """Takes a handler of these events, in one of the shapes that handlers have; the last takes lookups behind `*`."""
 
     @overload
     def __call__(self, method: Callable[[S, X], R], /) -> Callable[[S, X], R]: ...
@@ -65,6 +76,8 @@ class Marker(Protocol[X]):
     def __call__(
         self, method: Callable[[S, Tx, X, Envelope], Awaitable[R]], /
     ) -> Callable[[S, Tx, X, Envelope], Awaitable[R]]: ...
+    @overload
+    def __call__(self, method: Callable[Concatenate[S, X, P], R], /) -> Callable[Concatenate[S, X, P], R]: ...
 
 
 @overload
@@ -290,7 +303,7 @@ def _check_each(event: type[AnyEvent], each: object) -> bool:
     cure = "each= is a function of the event, or of (event, envelope), that returns keys: each=lambda event: [(…), …]"
     if not callable(each):
         raise DefinitionError(where, remedy=cure)
-    reads = _reads_envelope(where, each, 1, cure)
+    reads = reads_envelope(where, each, 1, cure)
     answer = returned(each)
     kind = get_origin(answer) or answer
     if kind in _UNORDERED:
@@ -313,7 +326,7 @@ def _check_key(event: type[AnyEvent], key: object) -> bool:
         )
     where = f"@on({event.__name__}, key={getattr(key, '__name__', key)})"
     cure = "A key is a function of the event, or of (event, envelope): key=lambda event: …"
-    reads = _reads_envelope(where, key, 1, cure)
+    reads = reads_envelope(where, key, 1, cure)
     answer = returned(key)
     if (get_origin(answer) or answer) in _SEVERAL:
         raise DefinitionError(
@@ -329,10 +342,10 @@ def _check_when(event: type[AnyEvent], when: Callable[..., bool]) -> bool:
     cure = "A condition takes row and event, or (row, event, envelope): when=lambda row, event: …"
     if not callable(when):
         raise DefinitionError(where, remedy=cure)
-    return _reads_envelope(where, when, 2, cure)
+    return reads_envelope(where, when, 2, cure)
 
 
-def _reads_envelope(where: str, function: Callable[..., object], least: int, cure: str) -> bool:
+def reads_envelope(where: str, function: Callable[..., object], least: int, cure: str) -> bool:
     """Return whether a function needs one argument more than `least`, the envelope; refuse any other number."""
     try:
         signature = inspect.signature(function)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from projectionist.core.errors import DefinitionError
 from projectionist.projections.annotations import no_answer
@@ -13,15 +14,26 @@ from projectionist.projections.copying import is_mutable
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.event import AnyEvent, formerly_of, type_of
 from projectionist.projections.handler_marks import MARKS, On, absent
+from projectionist.projections.lookups import Lookup, Reference, lookups_of
 
 RowKey = Callable[[str | None, AnyEvent, Callable[[], Envelope]], Any]
+
+
+class HandlerLookup(NamedTuple):
+    """What a handler looks up under one name: rows of this source, of the keys that an event names."""
+
+    name: str
+    source: Reference[Any]
+    keys: Callable[[AnyEvent, Callable[[], Envelope]], tuple[Any, ...]]
+    """In database form. Raises BadValue."""
 
 
 class Handler:
     """One event's handler: the method that the fold calls, and its row's key."""
 
     __slots__ = (
-        *("absent", "bare", "batch", "by_id", "call", "copies", "each", "envelope", "event", "key", "name"),
+        *("absent", "asks", "bare", "batch", "by_id", "call", "copies", "each", "envelope", "event", "key"),
+        *("lookups", "name"),
         *(
             "key_reads_envelope",
             "ordered",
@@ -34,7 +46,15 @@ class Handler:
         ),
     )
 
-    def __init__(self, name: str, call: Callable[..., Any], mark: On, *, envelope: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        mark: On,
+        *,
+        envelope: bool,
+        lookups: Mapping[str, Lookup[Any]] = MappingProxyType({}),
+    ) -> None:
         self.name = name
         self.event = mark.event
         self.call = call
@@ -57,7 +77,11 @@ class Handler:
         """The method takes the Envelope as its last argument."""
         self.copies = is_mutable(mark.event)
         """The event must be copied for each call, because a handler could change its values."""
-        self.bare = not (self.absent or self.when or self.envelope or self.copies)
+        self.lookups = lookups
+        """Those that the method takes, by the names of its parameters."""
+        self.asks: tuple[HandlerLookup, ...] = ()
+        """The same, with the keys that its events name."""
+        self.bare = not (self.absent or self.when or self.envelope or self.copies or lookups)
         """It is called with row and event as they are, without a condition: nearly always."""
         self.ordered = True
         """Events of an aggregate come in an order, so that one may take back what earlier ones asked for."""
@@ -66,6 +90,14 @@ class Handler:
         self.row_key: RowKey = _no_row
         """From aggregate id, event and envelope to the row's key in database form, or, of a handler of several, to Keys
         or a Prefix. Raises BadValue."""
+
+    def run(
+        self, row: Any, event: AnyEvent, envelope: Callable[[], Envelope], given: Mapping[str, Any]
+    ) -> Any:
+        """Call the method, with the envelope if it takes that, and what it has looked up."""
+        if self.envelope:
+            return self.call(row, event, envelope(), **given)
+        return self.call(row, event, **given)
 
     def holds(self, row: Any, event: AnyEvent, envelope: Callable[[], Envelope]) -> bool:
         """Return whether the condition lets the event through."""
@@ -78,10 +110,17 @@ def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, 
     """Collect the handlers of `cls` by event type, former types included. Raises DefinitionError."""
     takes = 3 if is_async else 2
     handlers: dict[str, Handler] = {}
+    declared = lookups_of(cls)
+    if declared and is_async:
+        raise DefinitionError(
+            f"{cls.__name__}.{next(iter(declared))} is a lookup, and {cls.__name__} is a SqlProjection",
+            remedy="Read the table in its SQL",
+        )
     for name, method, mark in _marked(cls):
         _check_batch(cls, name, method, mark, is_async=is_async)
         envelope = not mark.batch and _takes_envelope(cls, name, method, takes)
-        handler = Handler(name, method, mark, envelope=envelope)
+        taken = _taken(cls, name, method, declared)
+        handler = Handler(name, method, mark, envelope=envelope, lookups=taken)
         _check_colour(cls, name, method, is_async=is_async)
         if (wrong := no_answer(method)) is not None:
             raise DefinitionError(
@@ -101,7 +140,33 @@ def collected(cls: type, *, has_row: bool, is_async: bool = False) -> dict[str, 
             handlers[kind] = handler
     if not handlers:
         raise DefinitionError(f"{cls.__name__} handles no event", remedy="Put @on(SomeEvent) on a method")
+    if unused := set(declared).difference(*(one.lookups for one in handlers.values())):
+        name = min(unused)
+        raise DefinitionError(
+            f"{cls.__name__}.{name} is a lookup that no handler takes",
+            remedy=f"Name it behind a *: def handler(self, event, *, {name})",
+        )
     return handlers
+
+
+def has_handlers(cls: type) -> bool:
+    """Return whether any method of the class handles an event."""
+    return any(True for _ in _marked(cls))
+
+
+def _taken(
+    cls: type, name: str, method: Callable[..., Any], declared: Mapping[str, Lookup[Any]]
+) -> dict[str, Lookup[Any]]:
+    """Return the lookups that a method takes behind `*`; refuse what is none."""
+    parameters = inspect.signature(method).parameters.values()
+    named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    for one in named:
+        if one not in declared:
+            raise DefinitionError(
+                f"{cls.__name__}.{name} takes {one} behind *, which is no lookup of {cls.__name__}",
+                remedy=f'Declare it in the class: {one} = lookup(reference(…), by="…")',
+            )
+    return {one: declared[one] for one in named}
 
 
 def _marked(cls: type) -> Iterator[tuple[str, Callable[..., Any], On]]:
@@ -139,7 +204,8 @@ def _check_batch(cls: type, name: str, method: Callable[..., Any], mark: On, *, 
 def _takes_envelope(cls: type, name: str, method: Callable[..., Any], takes: int) -> bool:
     parameters = inspect.signature(method).parameters.values()
     given = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if len(given) != len(parameters) or not takes <= len(given) <= takes + 1:
+    loose = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+    if loose or not takes <= len(given) <= takes + 1:
         usual = "self, event" if takes == 2 else "self, tx, event"
         raise DefinitionError(
             f"{cls.__name__}.{name} takes ({', '.join(map(str, parameters))})",

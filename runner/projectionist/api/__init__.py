@@ -59,9 +59,12 @@ if TYPE_CHECKING:
         SqlProjection,
         Stream,
         Tx,
+        ViewSet,
         absent,
+        lookup,
         on,
         on_batch,
+        reference,
         upcast,
     )
     from projectionist.projections.bounds import Bounds
@@ -124,13 +127,16 @@ __all__ = [
     "StreamRecorder",
     "Tx",
     "VersionConflict",
+    "ViewSet",
     "WaitResult",
     "Webhook",
     "absent",
     "event",
     "intent_key",
+    "lookup",
     "on",
     "on_batch",
+    "reference",
     "settings",
     "upcast",
 ]
@@ -147,7 +153,7 @@ _NAMES = {
     "outbox.recording.recorded": "EventReused Recorded VersionConflict",
     "outbox.recording.stream_recorder": "StreamRecorder",
     "projections": "BadValue Delete Envelope Erased Event EventError EventIntent Events Index Projection Reactor"
-    " Refuse Retry SqlProjection Stream Tx absent on on_batch upcast",
+    " Refuse Retry SqlProjection Stream Tx ViewSet absent lookup on on_batch reference upcast",
     "projections.bounds": "Bounds",
     "projections.event_classes": "event",
     "runner": "App",

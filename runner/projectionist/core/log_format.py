@@ -54,8 +54,9 @@ def facts(*, traceparent: str | None = None, **given: Any) -> dict[str, Any]:
 class TextFormatter(logging.Formatter):
     """One line for people; the facts stand behind it."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+    def __init__(self, worker: int | None = None) -> None:
+        who = "" if worker is None else f"worker {worker}: "
+        super().__init__(f"%(asctime)s %(levelname)-7s {who}%(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, whatever another formatter has kept with the record of a traceback."""
@@ -78,12 +79,17 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One JSON object a line, for programs."""
 
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._who = {} if worker is None else {"worker": worker}
+
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         shown: dict[str, Any] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname,
             "logger": record.name,
+            **self._who,
             "message": record.getMessage(),
             **_facts(record),
         }
@@ -124,8 +130,13 @@ class RateLimitFilter(logging.Filter):
         return True
 
 
-def configure(level: int = logging.INFO, form: Literal["human", "json"] = "human") -> None:
-    """Write what `projectionist.*` logs to standard error, unless the program has set up logging itself."""
+def configure(
+    level: int = logging.INFO, form: Literal["human", "json"] = "human", *, worker: int | None = None
+) -> None:
+    """Write what `projectionist.*` logs to standard error, unless the program has set up logging itself.
+
+    `worker`: the number that each line bears where several processes write one log.
+    """
     if logging.getLogger("projectionist").handlers or logging.getLogger().handlers:
         return
     # An exporter whose collector is away says so at every try.
@@ -134,7 +145,7 @@ def configure(level: int = logging.INFO, form: Literal["human", "json"] = "human
         ("opentelemetry", RateLimitFilter(AWAY_S, every=True)),
     ):
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+        handler.setFormatter(JsonFormatter(worker) if form == "json" else TextFormatter(worker))
         handler.addFilter(repeats)
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(level)

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, overload
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import settings as found_settings
 from projectionist.outbox.recording.recorded import Recorded
-from projectionist.projections.compiled.definition import Definition, check_distinct, definition
+from projectionist.projections.compiled.definition import (
+    ConsumerDefinition,
+    Definition,
+    Kind,
+    check_distinct,
+    consumer_definition,
+)
 from projectionist.projections.event import AnyEvent, type_of
 from projectionist.projections.stream import Stream, check_streams
 from projectionist.runner.wait.read_row import fetch_of, read_row
@@ -53,7 +59,7 @@ class App:
         settings: Settings | None = None,
     ) -> None:
         """Take the parts; without `settings`, what needs some reads those that the processes read."""
-        self.definitions: tuple[Definition, ...] = tuple(definition(cls) for cls in projections)
+        self.definitions: tuple[ConsumerDefinition, ...] = tuple(map(consumer_definition, projections))
         check_distinct(self.definitions)
         self.streams = check_streams(streams)
         self.providers = dict(providers or {})
@@ -65,17 +71,46 @@ class App:
         self._waiters: dict[asyncio.AbstractEventLoop, Waiter] = {}
         """One for each event loop: connections, locks and tasks belong to theirs."""
 
-    def definition(self, name: str) -> Definition:
+    @property
+    def views(self) -> tuple[Definition, ...]:
+        """Return the views of all its consumers."""
+        return tuple(view for one in self.definitions for view in one.views)
+
+    def definition(self, name: str) -> ConsumerDefinition:
         """Return the consumer registered as `name`, or by its class's name."""
         for one in self.definitions:
             if name in {one.name, one.cls.__name__}:
                 return one
         known = ", ".join(sorted(one.name for one in self.definitions)) or "none"
+        of_set = [view for view in self.views if name in {view.name, view.cls.__name__, view.full_name}]
+        if of_set:
+            raise AppError(
+                f"{name!r} is a view of the set {of_set[0].consumer!r}, which goes as a whole",
+                remedy=f"Name {of_set[0].consumer}",
+            )
         raise AppError(f"this app has no consumer {name!r}", remedy=f"It has: {known}")
 
-    def chosen(self, names: Sequence[str]) -> tuple[Definition, ...]:
+    def view(self, name: str) -> Definition:
+        """Return the view of this name: a consumer that is none but itself, or `OrderLines` or `Shop.OrderLines`."""
+        for view in self.views:
+            if name in {view.name, view.cls.__name__, view.full_name}:
+                return view
+        views = self.definition(name).views
+        raise AppError(
+            f"{name!r} is a set of views",
+            remedy=f"Name one of them: {', '.join(view.full_name for view in views)}",
+        )
+
+    def chosen(self, names: Sequence[str]) -> tuple[ConsumerDefinition, ...]:
         """Return these consumers, or all when none is named."""
         return tuple(self.definition(name) for name in names) or self.definitions
+
+    def chosen_views(self, names: Sequence[str]) -> tuple[Definition, ...]:
+        """Return these views, all of a set that is named, or all when none is."""
+        whole = [one for one in self.definitions if one.kind is Kind.SET]
+        sets = {name: one.views for one in whole for name in (one.cls.__name__, one.name)}
+        found = [view for name in names for view in sets.get(name) or (self.view(name),)]
+        return tuple(dict.fromkeys(found)) or self.views
 
     def stream_of(self, event: type[AnyEvent]) -> Stream:
         """Return the stream that events of this class are published to."""
@@ -214,7 +249,7 @@ class App:
             self._waiters = {**there, loop: waiter}
         return waiter
 
-    def _consumer(self, consumer: type | str) -> Definition:
+    def _consumer(self, consumer: type | str) -> ConsumerDefinition:
         return self.definition(consumer if isinstance(consumer, str) else consumer.__name__)
 
     def _known_settings(self) -> Settings:

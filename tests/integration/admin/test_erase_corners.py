@@ -13,13 +13,14 @@ from tests.support.keyed_lines import LineAdded, keyed
 from tests.support.rebuilding import RebuildHarness, dying
 from tests.support.retention import age, forgets_after, purge, sent
 from tests.support.servers import SCHEMA
-from tests.support.several_rows import Closed, StockMoved, several
+from tests.support.several_rows import Closed, Placed, Renamed, StockMoved, several
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.projections import Projection, on
 from projectionist.runner.admin.erased_rows import ErasedRows, RowsPlan
 from projectionist.runner.admin.erasure import Eraser
 from projectionist.runner.admin.reset import Resetting
+from projectionist.runner.history import rows_below
 
 pytestmark = pytest.mark.asyncio
 
@@ -281,14 +282,34 @@ async def test_rows_of_an_erased_event_that_had_several_are_folded_anew(live: Co
     assert await is_right(live, s.Stock)
 
 
-async def test_rows_that_an_erased_event_found_below_a_prefix_are_for_a_rebuild(
-    live: ConsumerHarness,
+async def test_rows_that_an_erased_event_took_below_a_prefix_are_there_again(live: ConsumerHarness) -> None:
+    s = several(live.stream)
+    await live.migrate(s.Lines, s.Stock)
+    await live.publish(StockMoved("a", "x", "y", 1), "o1", 1, id="e1")
+    await live.publish(Placed(("p", "q"), (1, 1)), "o1", 2, id="l1")
+    await live.publish(Closed("x"), "o2", 1, id="e2")
+    await live.publish(Renamed("p", "r"), "o1", 3, id="l2")
+    await live.settle(s.Lines, s.Stock)
+    done = await erase(live, s.Lines, s.Stock, aggregate="order/o2")
+    assert {one.consumer: one.rows for one in done.consumers}["Stock"] == "1 rows are folded anew"
+    assert await live.rows("stock") == [("x", "a", -1, 1), ("y", "a", 1, 1)]
+    assert [row[2] for row in await live.rows("lines", "2")] == ["r", "q"]
+    done = await erase(live, s.Lines, event="l2")
+    assert "2 rows are folded anew" in str(done.consumers[0].rows)
+    assert [row[2] for row in await live.rows("lines", "2")] == ["p", "q"]
+    assert await is_right(live, s.Stock)
+    assert await is_right(live, s.Lines)
+
+
+async def test_more_rows_below_a_prefix_than_can_be_folded_anew_are_for_a_rebuild(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = several(live.stream)
+    monkeypatch.setattr(rows_below, "MOST_BELOW", 0)
     await live.migrate(s.Stock)
     await live.publish(StockMoved("a", "x", "y", 1), "o1", 1, id="e1")
     await live.publish(Closed("x"), "o2", 1, id="e2")
     await live.settle(s.Stock)
     done = await erase(live, s.Stock, aggregate="order/o2")
-    assert "to be rebuilt: a handler with rows= took one of the events" in str(done.consumers[0].rows)
+    assert "to be rebuilt: a handler with rows= took one of the events, and" in str(done.consumers[0].rows)
     assert await live.rows("stock") == [("y", "a", 1, 1)]

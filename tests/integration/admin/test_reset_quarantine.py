@@ -103,7 +103,7 @@ async def test_a_reset_tries_what_waits_as_refused_out_of_quarantine(
 
     before = await live.rows("orders")
     assert [row[0] for row in before] == ["o1", "o2"]
-    assert (await rebuild.rebuild(orders)).compared.differences == []
+    assert (await rebuild.rebuild(orders)).views[0].compared.differences == []
     assert await live.rows("orders") == before
 
 
@@ -171,5 +171,5 @@ async def test_a_rebuild_keeps_what_was_applied_although_it_stands_in_quarantine
     await live.pool.execute("update projectionist.quarantine set state = 'quarantined'")
 
     assert (await rebuild.verify(orders)).drifted == 0
-    assert (await rebuild.rebuild(orders)).compared.differences == []
+    assert (await rebuild.rebuild(orders)).views[0].compared.differences == []
     assert await live.rows("orders") == before

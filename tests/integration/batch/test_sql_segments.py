@@ -175,7 +175,7 @@ async def test_statements_that_overlap_are_the_error_that_they_are(driver: Batch
 
 async def test_a_trigger_ties_its_table_to_all_others(live: ConsumerHarness, driver: BatchDriver) -> None:
     """What it sees of them depends on the order of statements."""
-    names = ddl.sql_names(driver.consumer.definition.tables, SCHEMA, driver.consumer.view.generation)
+    names = ddl.sql_names(driver.consumer.view.definition.tables, SCHEMA, driver.consumer.view.generation)
     await live.pool.execute(
         f"""
         create function public.counted() returns trigger language plpgsql as

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 import pytest
 import pytest_asyncio
 from tests.support import inspection
-from tests.support.console_client import FIELDS, Browser, Served, serving, text_of
+from tests.support.console_client import FIELDS, Browser, Served, behind, serving, text_of
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.gateway import Gateway, gateway
+from tests.support.gateway import gateway
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually
 
@@ -20,8 +19,6 @@ from projectionist.console.access.sessions import Role
 from projectionist.console.application import ADDRESSES
 from projectionist.console.screens.acting import VERBS
 from projectionist.console.snapshot import Onlooker
-from projectionist.core.settings.secret import Url
-from projectionist.core.settings.settings import Settings
 from projectionist.runner import App
 
 pytestmark = pytest.mark.asyncio
@@ -259,12 +256,6 @@ async def test_however_many_look_the_servers_are_asked_once(live: ConsumerHarnes
 BANNER = "PostgreSQL does not answer"
 
 
-def behind(live: ConsumerHarness, gate: Gateway) -> Settings:
-    """Return the settings of a console that reaches PostgreSQL through this gateway."""
-    postgres = msgspec.structs.replace(live.settings.postgres, url=Url(gate.url))
-    return msgspec.structs.replace(live.settings, postgres=postgres)
-
-
 async def shown(browser: Browser, *, banner: bool) -> str:
     """Return the overview, if it has the banner or has it not."""
     page = await browser.see("/")
@@ -282,3 +273,19 @@ async def test_what_no_name_may_hold_is_refused_and_no_error_of_a_server(
         await ann.see(f"/quarantine/entry?consumer=Orders&seq={number}", 404)
         await ann.see(f"/quarantine/entry?consumer=Orders&seq=1&incarnation={number}", 404)
     assert await inspection.count(live, "audit", who="ann") == 0
+
+
+async def test_what_was_typed_is_kept_where_a_login_or_its_form_is_over(served: Served, time: Clock) -> None:
+    ann, path = await served.logged_in("ann"), "/act/pause?consumer=Orders"
+    form = {"token": await ann.token(), "seen": "1", "reason": "moved <b>away</b>"}
+    kept = ">moved &lt;b&gt;away&lt;/b&gt;</textarea>"
+    answer = await ann.send(path, form | {"token": "of another login"})
+    assert answer.status_code == 403
+    assert kept in answer.text
+    assert 'href="/act/pause?consumer=Orders"' in answer.text
+    time.now += 1900
+    answer = await ann.send(path, form)
+    assert answer.status_code == 401
+    assert kept in answer.text
+    assert form["token"] not in answer.text
+    assert "What you had written" not in await ann.see(path, 401)

@@ -16,6 +16,7 @@ from tests.support.shop import shop
 
 from projectionist import console
 from projectionist.console import Person, Role
+from projectionist.console.access import request_guard
 from projectionist.runner import App
 
 pytestmark = pytest.mark.asyncio
@@ -70,3 +71,26 @@ async def test_without_a_way_to_log_in_nobody_gets_in_and_other_hosts_have_to_be
         answer = await somebody.http.post("/ops/console/login", data=form, headers=told)
         assert answer.status_code == 401
         await somebody.http.aclose()
+
+
+async def test_however_many_come_nobody_loses_a_form_or_gets_the_one_of_another(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_guard, "MOST_PEOPLE", 1)
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    everybody = console.app(
+        App(projections=[s.Orders]),
+        settings=live.settings,
+        identify=lambda headers: Person(headers["x-user"], Role.OPERATE) if "x-user" in headers else None,
+    )
+    async with listening(everybody) as url:
+        ann, bob = Browser(url, **{"x-user": "ann"}), Browser(url, **{"x-user": "bob"})
+        token, other = await ann.token(), await bob.token()
+        assert token != other
+        form = {"token": token, "seen": "1", "reason": "moved"}
+        assert (await bob.send("/act/pause?consumer=Orders", form)).status_code == 403
+        assert (await ann.send("/act/pause?consumer=Orders", form)).status_code == 200
+        for each in (ann, bob):
+            await each.http.aclose()
+    assert await inspection.rows(live, "audit", "who", action="pause") == [("ann",)]

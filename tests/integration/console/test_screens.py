@@ -5,64 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
 from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.console_client import Browser, Served, serving, text_of
+from tests.support.console_shop import CANARY, FRAMES, HOSTILE, READ, troubled
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.console.application import ADDRESSES
 from projectionist.runner import App
 
 pytestmark = pytest.mark.asyncio
 
-HOSTILE = '"><script>alert(1)</script><img/src=x/onerror=alert(2)>{{7*7}}'
-CANARY = "canary-4711"
-"""What a payload and an error hold, which nobody has asked to see."""
-NAMED = quote(HOSTILE)
-INTENT = """
-    insert into projectionist.intents
-        (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)
-    values ('one', 1, 'shop', 'e1', 's', 'Receipt', 'email', 'https://mail.example/CANARY', 'pass', 'CANARY', '');
-    insert into projectionist.outbox (seq, provider, destination, lane, place, state, error)
-    select seq, provider, destination, key, seq, 'dead', '550 CANARY' from projectionist.intents where key = 'one'"""
-READ = (
-    *("/", "/consumer?name=Orders", "/incidents", "/audit", "/audit.csv", "/doctor", "/streams"),
-    *("/waiting", "/waiting/group?cause=failed", f"/waiting/event?id={NAMED}"),
-    *("/quarantine", "/quarantine/group?cause=version", "/quarantine/entry?seq=5&consumer=Orders"),
-    *("/outbox", "/outbox/group?state=dead", "/outbox/intent?key=one"),
-    *(f"/journey?id={NAMED}", f"/aggregate?name={quote('order/o1')}", "/search?q=nothing"),
-)
-
 
 @pytest_asyncio.fixture
 async def s(live: ConsumerHarness) -> Any:
-    """A shop in which one order has failed and another lacks a version, an incident is open, under hostile names."""
-    made = shop(live.stream)
-    await live.migrate(made.Orders, made.Spend)
-    made.trouble.poison.add(CANARY)
-    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="placed-1")
-    await live.publish(OrderNoted(CANARY), "o1", 2, id=HOSTILE)
-    await live.publish(OrderPaid(), "o1", 3, id="paid-1")
-    await live.publish(OrderPlaced("bob", 9), '"><script>x', 1, id="placed-2")
-    await live.publish(
-        OrderNoted(CANARY), "o3", 1, headers={"ce-aggregateversion": HOSTILE, "x-note": CANARY}
-    )
-    async with live.running(made.Orders, made.Spend):
-        await live.settled(made.Orders)
-    await live.pool.execute(
-        """insert into projectionist.incidents (consumer, kind, incarnation, seq, source, id, detail)
-        values (1, 'late', 1, 2, 'shop', $1, $2)""",
-        HOSTILE,
-        f"came late: {HOSTILE}",
-    )
-    live.tampered = True
-    await live.pool.execute(INTENT.replace("CANARY", CANARY))
-    return made
+    return await troubled(live)
 
 
 @pytest_asyncio.fixture
@@ -83,23 +43,27 @@ class Tags(HTMLParser):
         super().__init__()
         self.names: set[str] = set()
         self.attributes: set[str] = set()
+        self.scripts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.add(tag)
+        if tag == "script":
+            self.scripts.append(dict(attrs).get("src") or "")
         self.attributes |= {name for name, _ in attrs}
 
 
 async def test_each_page_is_there_and_holds_no_script_no_style_and_no_content(ann: Browser) -> None:
     assert {one.path for one in ADDRESSES if one.method == "GET" and "{" not in one.path} == {
-        path.partition("?")[0] for path in READ
+        path.partition("?")[0] for path in (*READ, *FRAMES)
     }
-    for path in READ:
+    for path in (*READ, *FRAMES):
         page, tags = await ann.see(path), Tags()
         tags.feed(page)
-        assert not {"script", "style", "img", "iframe", "object", "base"} & tags.names, path
+        assert not {"style", "img", "iframe", "object", "base"} & tags.names, path
+        assert all(told.startswith("/static/") for told in tags.scripts), path
         assert not {name for name in tags.attributes if name.startswith("on") or name == "style"}, path
         assert CANARY not in page, path
-        assert "<script" not in page, path
+        assert "<script>" not in page, path
 
 
 async def test_the_overview_says_whether_somebody_must_act(ann: Browser) -> None:
@@ -123,7 +87,7 @@ async def test_a_consumer_shows_where_it_stands_and_one_that_is_none_says_so(ann
 async def test_an_incident_is_closed_with_a_reason_as_by_the_command_line(
     live: ConsumerHarness, cli: Cli, ann: Browser
 ) -> None:
-    assert f"came late: {HOSTILE}" in text_of(await ann.see("/incidents"))
+    assert f"stepped over: {HOSTILE}" in text_of(await ann.see("/incidents"))
     asked = await ann.see("/act/close-incident?number=1")
     assert "projectionist incidents close 1 --reason …" in text_of(asked)
     refused = await ann.submit("/act/close-incident?number=1", 409, reason="  ")
@@ -179,3 +143,15 @@ async def test_the_doctor_looks_and_streams_are_shown(live: ConsumerHarness, ann
 async def test_without_consumers_the_overview_says_what_to_do(live: ConsumerHarness) -> None:
     async with serving(App(), live.settings, name="shop.app:app") as served:
         assert "projectionist run shop.app:app" in await (await served.logged_in()).see("/")
+
+
+async def test_the_map_shows_what_hangs_on_what_and_what_needs_somebody(
+    live: ConsumerHarness, ann: Browser
+) -> None:
+    page = await ann.see("/map")
+    said = text_of(page)
+    assert "2 consumers need somebody." in said
+    assert f"Orders not running {live.stream.name} orders Receipt to email" in said
+    assert page.count('<path class="edge"') == 2 + 2 + 2, "streams, read models, and the intent of one"
+    async with serving(App(), live.settings) as empty:
+        assert "The app is empty" in await (await empty.logged_in()).see("/map")

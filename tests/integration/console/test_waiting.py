@@ -14,7 +14,12 @@ from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.console.access.sessions import Role
+from projectionist.console.background_work import BackgroundWorks
+from projectionist.console.console_database import ConsoleDatabase
+from projectionist.console.screens.acting import VERBS
 from projectionist.core.digest import digest
+from projectionist.core.operator import Act
+from projectionist.ops.cli.database import database
 from projectionist.runner import App
 
 pytestmark = pytest.mark.asyncio
@@ -119,6 +124,19 @@ async def test_events_are_edited_skipped_and_discarded_and_a_gap_is_accepted(
         await inspection.reaches(0, inspection.count_parked, live)
     assert [action for action, _ in await acts(live)] == ["edit", "skip", "accept-gap"]
     await ann.see("/act/parked-skip", 404)
+
+
+async def test_an_act_touches_no_more_than_were_shown_and_says_where_it_found_fewer(
+    live: ConsumerHarness, s: Any, ann: Browser
+) -> None:
+    given = {"consumer": "Orders", "cause": "failed", "seen": "1"}
+    async with database("test", live.settings) as opened:
+        db = ConsoleDatabase(opened.settings, opened.connection, App(), "app", BackgroundWorks())
+        done = await VERBS["parked-retry"].do(db, given, Act("ann", "one has come since"))
+    assert done.text == "Retry: 1 done."
+    fields = {"token": await ann.token(), "seen": "9", "reason": "all of them"}
+    page = await ann.send(f"/act/parked-skip?{GROUP}", fields)
+    assert "Skip: 1 done. 9 were shown: the others went on meanwhile." in page.text
 
 
 async def test_more_than_were_shown_are_not_touched(live: ConsumerHarness, s: Any, ann: Browser) -> None:

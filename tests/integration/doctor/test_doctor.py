@@ -12,6 +12,7 @@ from nats.js.api import RePublish, StreamConfig, StreamSource, SubjectTransform
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import tuned
+from tests.support.looking_up import TABLE, looking_up
 from tests.support.process import projectionist
 from tests.support.scrape import free_port
 from tests.support.several_rows import several
@@ -411,3 +412,14 @@ async def test_a_fleet_that_exports_metrics_and_is_not_observed_needs_attention(
             assert [check.level for check in await of(seen)] == ["well"]
             parts = (await look(seen)).parts
             assert [part.shown for part in parts if part.name == "observer"] == ["connected"]
+
+
+async def test_a_table_that_handlers_cannot_look_up_is_named(live: ConsumerHarness) -> None:
+    taxed = looking_up(live.stream).Taxed
+    await live.migrate(taxed)
+    found = waits(await examined(live, taxed))["Taxed: lookups"]
+    assert 'relation "public.tax_rates" does not exist' in found.found
+    assert found.mend == "Make it as TaxRate declares it, and `grant select` to who runs this"
+    await live.pool.execute(TABLE)
+    checks = {(one.name, one.found, one.level) for one in (await examined(live, taxed)).checks}
+    assert ("lookups", "public.tax_rates", "well") in checks

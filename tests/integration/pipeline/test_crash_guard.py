@@ -48,6 +48,8 @@ async def survived(harness: ConsumerHarness, env: Mapping[str, str] | None = Non
             await eventually(over)
             if not child.has_ended:
                 await harness.settled(shop(harness.stream).Orders)
+                # A mark goes in a transaction of its own, behind the batch that it was made for.
+                await inspection.reaches(0, inspection.count_marks, harness, "crash_marks")
                 child.signal(signal.SIGTERM)
                 assert (await child.ended()).code == 0
                 return deaths

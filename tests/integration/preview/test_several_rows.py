@@ -9,7 +9,7 @@ from tests.integration.preview.test_event_check import check, of_type
 from tests.integration.preview.test_preview import options, preview
 from tests.integration.preview.test_row_history import row
 from tests.support.rebuilding import RebuildHarness
-from tests.support.several_rows import Cancelled, LineAdded, Placed, Renamed, StockMoved, several
+from tests.support.several_rows import Cancelled, Closed, LineAdded, Placed, Renamed, StockMoved, several
 
 from projectionist.projections import Delete, Projection, on
 from projectionist.runner.preview import check_fold
@@ -148,3 +148,15 @@ async def test_history_is_checked_with_all_rows_of_each_event(
     assert (twice.kind, "gives one key twice" in twice.text) == (TroubleKind.KEY, True)
     assert stock.fold is not None
     assert (stock.fold.events, stock.fold.rows) == (1, 2)
+
+
+async def test_a_preview_of_an_aggregate_has_the_shared_rows_that_it_took_by_a_prefix(
+    rebuilds: RebuildHarness,
+) -> None:
+    harness, s = rebuilds.harness, several(rebuilds.harness.stream)
+    await harness.migrate(s.Stock)
+    await harness.publish(StockMoved("a", "x", "y", 3), "o-1", 1)
+    await harness.publish(Closed("x"), "o-2", 1)
+    await harness.settle(s.Stock)
+    found = await preview(rebuilds, s.Stock, aggregate="order/o-2")
+    assert (found.rows, found.events, found.differ) == (1, 2, 0)

@@ -240,7 +240,7 @@ async def test_an_event_that_a_unique_index_refuses_is_parked_alone(rebuilds: Re
             await inspection.reaches(
                 "clear", inspection.value, harness, "positions", "head", aggregate="order/o1"
             )
-        assert (await building).compared.differences == []
+        assert (await building).views[0].compared.differences == []
     assert await harness.fetch("select account_id, email from accounts order by 1") == [
         ("o0", "eve"),
         ("o1", "Ann"),

@@ -76,12 +76,12 @@ async def test_a_builder_killed_anywhere_leaves_live_serving_and_the_next_one_fi
         assert "Orders: the build lease is taken over from " in ended.err, "what was abandoned is told"
         (rebuilt,) = json.loads(ended.out)["rebuilt"]
         assert rebuilt["resumed"] is (point != "swap.committed")
-        assert rebuilt["compared"]["differences"] == []
+        assert rebuilt["views"][0]["compared"]["differences"] == []
         assert await harness.rows("orders") == rows
         assert await rebuilds.effects() == effects
         await harness.publish(OrderPaid(1), "o1", 4)
         await rebuilds.settled(s.Orders)
-    assert await rebuilds.generation(s.Orders) == rebuilt["generation"]
+    assert await rebuilds.generation(s.Orders) == rebuilt["views"][0]["generation"]
     assert await harness.head(s.Orders, "order/o1") == (4, "clear", 0)
     for leftover in ("dirty_marks", "build_excluded", "build_steps"):
         assert await harness.value(f"select count(*) from {{s}}.{leftover}") == 0
@@ -160,7 +160,7 @@ async def test_a_build_is_given_up_by_the_next_process_when_the_one_giving_it_up
         assert (await rebuilds.tables(), await rebuilds.positions()) == (tables, positions)
         for leftover in ("dirty_marks", "build_excluded", "build_steps"):
             assert await harness.value(f"select count(*) from {{s}}.{leftover}") == 0
-        assert (await rebuilds.rebuild(s.Orders, back_to=1)).generation == 1
+        assert (await rebuilds.rebuild(s.Orders, back_to=1)).views[0].generation == 1
         noted = [json.loads(row[3])[1:] for row in await harness.rows("orders")]
         assert sorted(noted) == [[], [], ["x"], ["y"], ["z"]]
 
@@ -177,6 +177,6 @@ async def test_what_is_being_given_up_is_not_gone_on_with(rebuilds: RebuildHarne
 
         rebuilt = await rebuilds.rebuild(s.Orders)
 
-        assert (rebuilt.resumed, rebuilt.generation) == (False, 4)
+        assert (rebuilt.resumed, rebuilt.views[0].generation) == (False, 4)
         assert await rebuilds.tables() == ["orders__g1", "orders__g2", "orders__g4", "spend__g1"]
         assert '["placed", "nobody marks it"]' in [row[3] for row in await harness.rows("orders")]

@@ -90,5 +90,5 @@ async def test_live_verify_and_rebuild_read_models_dataclasses_and_bounds_alike(
 
     assert (await rebuilds.verify(ParcelView)).drifts == []
     rebuilt = await rebuilds.rebuild(ParcelView)
-    assert rebuilt.compared.differences == []
+    assert rebuilt.views[0].compared.differences == []
     assert await harness.rows("parcel_view") == rows

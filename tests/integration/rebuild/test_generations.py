@@ -39,13 +39,13 @@ async def test_rolling_back_catches_the_kept_generation_up_and_forward_works_too
 
     back = await rebuilds.rebuild(s.Orders, back_to=1)
 
-    assert (back.generation, back.caught_up) == (1, 2)
+    assert (back.views[0].generation, back.caught_up) == (1, 2)
     assert await harness.rows("orders") == rows
     assert await rebuilds.effects() == effects
     await harness.publish(OrderNoted("later"), "o1", 3)
     await harness.settle(s.Orders)
     forward = await rebuilds.rebuild(s.Orders, back_to=2)
-    assert (forward.generation, forward.caught_up) == (2, 1)
+    assert (forward.views[0].generation, forward.caught_up) == (2, 1)
     assert ["placed", "paid", "later"] in [json.loads(row[3]) for row in await harness.rows("orders")]
 
 
@@ -69,7 +69,7 @@ async def test_without_order_there_is_no_way_back_and_a_rebuild_makes_the_rows_a
 
     assert "without order there is no way back but a rebuild" in str(told.value.remedy)
     assert await rebuilds.generation(s.Orders) == 2
-    assert (await rebuilds.rebuild(s.Orders)).compared.differences == []
+    assert (await rebuilds.rebuild(s.Orders)).views[0].compared.differences == []
 
 
 async def test_going_back_needs_the_code_the_generation_was_run_by(rebuilds: RebuildHarness) -> None:
@@ -186,7 +186,7 @@ async def test_a_generation_to_which_a_rollback_is_open_is_not_dropped(rebuilds:
     ):
         with pytest.raises(RebuildError, match="a rollback to generation 1 is open"):
             await drop(rebuilds.queries(connection), number, 1)
-    assert (await building).generation == 1
+    assert (await building).views[0].generation == 1
 
 
 async def test_a_rollback_whose_tables_are_gone_is_given_up_with_its_generation(
@@ -226,7 +226,7 @@ async def test_an_abandoned_build_leaves_no_positions_and_a_kept_generation_keep
         await rebuilds.rebuild(s.Orders)
     await rebuilds.give_up(s.Orders)
     assert await rebuilds.positions() == [kept]
-    assert (await rebuilds.rebuild(s.Orders, back_to=1)).generation == 1
+    assert (await rebuilds.rebuild(s.Orders, back_to=1)).views[0].generation == 1
 
 
 async def test_a_generation_that_cannot_be_dropped_keeps_no_other(rebuilds: RebuildHarness) -> None:
@@ -284,7 +284,7 @@ async def test_a_reader_of_the_positions_of_one_build_delays_no_other_build_and_
     reader = await harness.own_connection()
     await reader.execute(f"begin; select * from projectionist.build_positions_{build}")
 
-    assert (await rebuilds.rebuild(s.Spend)).generation == 2
+    assert (await rebuilds.rebuild(s.Spend)).views[0].generation == 2
     async with harness.pool.acquire() as connection:
         await drop(rebuilds.queries(connection), number, 1)
 

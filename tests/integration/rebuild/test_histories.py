@@ -195,7 +195,7 @@ async def one_history(
             for cls in classes:
                 wanted, effects = await expected(rebuilds, cls, stored), await rebuilds.effects()
                 assert await rows(rebuilds, cls) == wanted
-                assert (await rebuilds.rebuild(cls)).compared.differences == []
+                assert (await rebuilds.rebuild(cls)).views[0].compared.differences == []
                 assert await rows(rebuilds, cls) == wanted
                 assert await rebuilds.effects() == effects
             await assert_a_reset_repeats_it(rebuilds, classes, batch)

@@ -100,7 +100,7 @@ async def test_live_and_rebuilt_rows_equal_an_independent_fold(
         for cls in classes:
             async with rebuilds.reading(cls) as building:  # which has to catch up with what comes meanwhile
                 await harness.publish_all([(e, a, v, f"{a}-{v}") for e, a, v in more])
-            assert (await building).compared.differences == []
+            assert (await building).views[0].compared.differences == []
             told, more = [*told, *more], []
             await harness.settled(*classes)
             assert await rows(rebuilds) == folded(told)
@@ -156,7 +156,8 @@ async def test_rows_get_and_lose_columns_of_their_key_by_a_rebuild(rebuilds: Reb
         rebuilt = await rebuilds.rebuild(cls)
         whole = [("a", "", 12)] if cls is one else [("a", "main", 5), ("a", "other", 7)]
         assert sorted(await harness.rows("moves")) == whole
-        assert (rebuilt.rows, rebuilt.compared.left_out) == (len(whole), [KEYED_OTHERWISE])
+        [view] = rebuilt.views
+        assert (view.compared.rows, view.compared.left_out) == (len(whole), [KEYED_OTHERWISE])
         assert (await rebuilds.verify(cls)).drifted == 0
 
 
@@ -192,7 +193,7 @@ async def test_columns_may_bear_the_names_that_statements_use_themselves(
         await harness.settle(cls)
     monkeypatch.setattr(build_state, "ROWS_AT_ONCE", 1)
 
-    assert (await rebuilds.rebuild(cls)).compared.differences == []
+    assert (await rebuilds.rebuild(cls)).views[0].compared.differences == []
     await harness.pool.execute("update projectionist.aliases__g2 set l = 7")
     assert [one.key for one in (await rebuilds.verify(cls)).drifts] == ['["main","a"]']
     with pytest.raises(Differs, match=r"aliases \[.*\]: l"):

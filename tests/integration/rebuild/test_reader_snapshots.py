@@ -57,7 +57,7 @@ async def test_a_reader_of_another_role_is_waited_for_by_a_runner_that_is_no_sup
             await heard.wait("rebuild.waiting")
             assert await reader.fetchval("select count(*) from orders") == 3
             await reader.execute("commit")
-            assert (await building).generation == 2
+            assert (await building).views[0].generation == 2
         assert await reader.fetchval("select count(*) from orders") == 3
         await reader.close()
 
@@ -85,7 +85,7 @@ async def test_a_reader_that_began_after_the_new_rows_is_not_waited_for(
             await young.execute("begin isolation level repeatable read")
             assert await young.fetchval("select count(*) from other") == 0
             await old.execute("commit")
-            assert (await building).generation == 2
+            assert (await building).views[0].generation == 2
         assert await young.fetchval("select count(*) from orders") == 3
         await young.execute("commit")
         await writer.execute("commit")
@@ -108,7 +108,7 @@ async def test_a_reader_whose_snapshot_is_from_before_the_last_events_is_waited_
                 await heard.wait("swap.left")
                 assert await reader.fetchval("select count(*) from orders") == 4
                 await reader.execute("commit")
-                assert (await building).generation == 2
+                assert (await building).views[0].generation == 2
         assert await reader.fetchval("select count(*) from orders") == 4
 
 
@@ -123,7 +123,7 @@ async def test_who_always_has_a_snapshot_keeps_a_swap_waiting_for_some_tries_onl
         with listening() as heard:
             async with rebuilds.frozen(orders, "swap.asked") as building:
                 await reader.execute("begin isolation level repeatable read; select from other")
-            assert (await building).generation == 2
+            assert (await building).views[0].generation == 2
         assert heard.counts["swap.seen"] == 2
         assert await reader.fetchval("select count(*) from orders") == 3
         await reader.execute("commit")
@@ -145,7 +145,7 @@ async def test_a_reader_on_a_standby_that_tells_of_its_readers_is_waited_for(
             await heard.wait("rebuild.waiting")
             assert await reader.fetchval("select count(*) from orders") == 3
             await reader.execute("commit")
-            assert (await building).generation == 2
+            assert (await building).views[0].generation == 2
         await copy.caught_up()
         assert await reader.fetchval("select count(*) from orders") == 3
         await reader.close()
@@ -163,7 +163,7 @@ async def test_a_standby_that_does_not_tell_of_its_readers_needs_a_word(
         harness.settings = msgspec.structs.replace(
             harness.settings, postgres=msgspec.structs.replace(harness.settings.postgres, unseen_readers=True)
         )
-        assert (await rebuilds.rebuild(orders)).generation == 2
+        assert (await rebuilds.rebuild(orders)).views[0].generation == 2
 
 
 async def _seen_after_the_swap(
@@ -190,7 +190,7 @@ async def test_a_reader_that_began_while_it_was_catching_up_is_waited_for(rebuil
             await reader.execute("begin isolation level repeatable read; select 1")
             rebuilds.free(building)
             assert await _seen_after_the_swap(rebuilds, reader, building) == 4
-        assert (await building).generation == 2
+        assert (await building).views[0].generation == 2
 
 
 async def test_a_reader_that_began_before_a_rollback_is_waited_for(rebuilds: RebuildHarness) -> None:
@@ -203,4 +203,4 @@ async def test_a_reader_that_began_before_a_rollback_is_waited_for(rebuilds: Reb
         await reader.execute("begin isolation level repeatable read; select 1")
         building = asyncio.ensure_future(rebuilds.rebuild(orders, back_to=1))
         assert await _seen_after_the_swap(rebuilds, reader, building) == 4
-        assert (await building).generation == 1
+        assert (await building).views[0].generation == 1

@@ -34,9 +34,9 @@ async def test_a_rebuilt_generation_has_the_rows_of_the_live_one_and_no_effect_i
     assert await harness.rows("orders") == orders
     assert await harness.rows("spend") == spend
     assert await rebuilds.effects() == effects
-    assert (rebuilt.generation, rebuilt.events, rebuilt.rows) == (2, 60, 30)
+    assert (rebuilt.views[0].generation, rebuilt.events, rebuilt.views[0].compared.rows) == (2, 60, 30)
     assert rebuilt.silent == {"Receipt": 30}
-    assert shared.compared.differences == []
+    assert shared.views[0].compared.differences == []
 
 
 async def test_live_goes_on_in_the_new_generation(rebuilds: RebuildHarness) -> None:

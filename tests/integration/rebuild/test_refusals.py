@@ -46,7 +46,7 @@ async def test_a_second_builder_is_refused_by_name_of_the_first(rebuilds: Rebuil
     async with rebuilds.reading(s.Orders) as first:
         with pytest.raises(AlreadyBuilding, match=r"pid \d+"):
             await rebuilds.rebuild(s.Orders)
-    assert (await first).generation == 2
+    assert (await first).views[0].generation == 2
 
 
 async def test_a_builder_that_slept_past_its_turn_writes_nothing_more(rebuilds: RebuildHarness) -> None:
@@ -129,7 +129,7 @@ async def test_history_that_is_gone_is_refused_by_name_and_partial_goes_on_witho
         await rebuilds.rebuild(s.Orders)
 
     rebuilt = await rebuilds.rebuild(s.Orders, partial=True, accept_differences=True)
-    assert [d.key for d in rebuilt.compared.differences] == ["o1"]
+    assert [d.key for d in rebuilt.views[0].compared.differences] == ["o1"]
     assert await harness.rows("orders") == [("o2", "placed", 2, '["placed"]')]
 
 
@@ -182,7 +182,7 @@ async def test_aborting_leaves_nothing_behind(rebuilds: RebuildHarness) -> None:
         await rebuilds.rebuild(s.Orders)
     assert await rebuilds.tables() == ["orders__g1", "orders__g2"]
 
-    assert await rebuilds.give_up(s.Orders) == 2
+    assert await rebuilds.give_up(s.Orders) == [2]
 
     assert await rebuilds.tables() == ["orders__g1"]
     assert await harness.value("select count(*) from {s}.consumers where build is not null") == 0
@@ -190,8 +190,8 @@ async def test_aborting_leaves_nothing_behind(rebuilds: RebuildHarness) -> None:
         await harness.value("select count(*) from pg_tables where tablename like 'build\\_positions\\__%'")
         == 0
     )
-    assert await rebuilds.give_up(s.Orders) is None
-    assert (await rebuilds.rebuild(s.Orders)).generation == 3
+    assert await rebuilds.give_up(s.Orders) == []
+    assert (await rebuilds.rebuild(s.Orders)).views[0].generation == 3
 
 
 class Registered(Event, type="customer.registered"):
@@ -314,4 +314,4 @@ async def test_giving_up_takes_as_long_as_its_marks_are_many(rebuilds: RebuildHa
     )
     postgres = msgspec.structs.replace(harness.settings.postgres, lock_s=0.2, statement_s=0.3)
     harness.settings = msgspec.structs.replace(harness.settings, postgres=postgres)
-    assert await rebuilds.give_up(orders) == 2
+    assert await rebuilds.give_up(orders) == [2]

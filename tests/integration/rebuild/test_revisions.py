@@ -156,7 +156,7 @@ async def test_migrate_leaves_a_raised_revision_to_a_build_and_refuses_a_lowered
     with pytest.raises(RebuildError, match="revision 2"):
         await rebuilds.rebuild(old)
     back = await rebuilds.rebuild(old, back_to=1)
-    assert back.generation == 1
+    assert back.views[0].generation == 1
     assert await inspection.value(harness, "views", "revision") == 1
 
 
@@ -196,7 +196,7 @@ async def test_removed_columns_remake_the_view_with_its_grants_unless_a_view_dep
     rebuilt = await rebuilds.rebuild(Orders)
 
     assert rebuilt.resumed
-    assert rebuilt.compared.left_out == ["cents", "history", "status"]
+    assert rebuilt.views[0].compared.left_out == ["cents", "history", "status"]
     assert await harness.rows("orders") == [("o1", "1 cents")]
     assert await harness.value("select has_table_privilege('public', 'orders', 'select')")
 

@@ -177,6 +177,30 @@ async def test_a_cancel_is_about_its_own_slot_class_aggregate_and_lower_versions
     assert {await shop.place(key) for key in others} == {"scheduled"}
 
 
+async def test_a_cancel_is_about_what_its_own_view_has_asked_for(shop: Scheduling) -> None:
+    key = await shop.wish(1, DAY, view=7)
+    opener = shop.opener()
+    await shop.cancel(2, view=8)
+    await opener.step()
+    assert (await shop.place(key), await shop.counted(2)) == ("scheduled", (True, 0, 0))
+
+    await shop.cancel(3, view=7)
+    await opener.step()
+    assert (await shop.place(key), await shop.counted(3)) == ("cancelled", (True, 1, 0))
+
+
+@pytest.mark.parametrize(("asked", "taken_back"), [(None, 7), (7, None)], ids=["an intent", "a cancel"])
+async def test_what_is_from_before_views_were_on_record_is_taken_back_and_takes_back(
+    shop: Scheduling, asked: int | None, taken_back: int | None
+) -> None:
+    """Else an upgrade would send every reminder whose Cancel comes after it."""
+    key = await shop.wish(1, DAY, view=asked)
+    opener = shop.opener()
+    await shop.cancel(2, view=taken_back)
+    await opener.step()
+    assert (await shop.place(key), await shop.counted(2)) == ("cancelled", (True, 1, 0))
+
+
 async def test_an_intent_of_a_class_that_was_renamed_since_is_taken_back(shop: Scheduling) -> None:
     key = await shop.wish(1, DAY)
     await shop.cancel(2, names=("Nudge", "Reminder"))
@@ -273,6 +297,13 @@ async def test_an_operator_discards_and_sends_at_once_what_is_scheduled(shop: Sc
     await actions.discard([gone], Act("ann", "moved away"))
     await actions.retry([sent], Act("ann", "asked for it"))
     assert (await shop.place(gone), await shop.place(sent)) == ("discarded", "ready")
+    [leased] = (await shop.senders.lease("stub", after="", most=10, steps=10, timeout_s=5.0)).leased
+    due = leased.request.due
+    assert due is not None
+    assert (
+        leased.request.created < due < leased.request.created + HOUR
+    )  # sooner than asked for: now, and not tomorrow
+    await shop.senders.put_back([leased])
     await shop.passes(2 * DAY)
     await shop.catch_up()
     await shop.opener().step()

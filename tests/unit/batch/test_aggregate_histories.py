@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projectionist.core.states import AggregateState, Cause
-from projectionist.projections.compiled.definition import Sequencing
+from projectionist.projections.compiled.class_options import Sequencing
 from projectionist.runner.batch.outcomes import REFETCH_S, FailedAt, record_outcome
 from projectionist.runner.batch.planning import AggregatePlan, LockedPosition, may_move, plan_aggregate, reach
 from projectionist.runner.batch.writes import BatchWrites, EventFailure, ParkedEvent

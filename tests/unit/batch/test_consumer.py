@@ -17,9 +17,9 @@ from projectionist.runner.batch.position_cache import PositionCache
 
 def consumer() -> Consumer:
     """A consumer that has joined epoch 1 with an effects mark of 10."""
-    row = ControlRow.of(control(None))
+    row = ControlRow.of([control(None)])
     orders = definition(shop(Stream("SHOP")).Orders)
-    return Consumer(orders, Policy(), 1, "Orders", 7, slots={"New": "Old"}, control=row)
+    return Consumer.of_view(orders, Policy(), 1, "Orders", 7, slots={"New": "Old"}, control=row)
 
 
 def control(of: Consumer | None, **given: Any) -> dict[str, Any]:
@@ -49,26 +49,26 @@ def test_other_code_in_the_control_row_stops_the_process() -> None:
     one = consumer()
 
     with pytest.raises(Superseded):
-        one.check(control(one, code=b"newer"))
+        one.check([control(one, code=b"newer")])
     with pytest.raises(Superseded):
-        one.check(None)
+        one.check([])
 
 
 def test_a_paused_consumer_applies_nothing() -> None:
     one = consumer()
 
     with pytest.raises(Paused):
-        one.check(control(one, paused=True))
+        one.check([control(one, paused=True)])
 
 
 def test_an_open_breaker_lets_nobody_apply_and_a_half_open_one_the_prober_alone() -> None:
     one = consumer()
 
     with pytest.raises(Tripped, match="the breaker is open: 100 keys failed"):
-        one.check(control(one, breaker="open", prober=one.runner, trouble="100 keys failed"))
+        one.check([control(one, breaker="open", prober=one.runner, trouble="100 keys failed")])
     with pytest.raises(Tripped):
-        one.check(control(one, breaker="half_open", prober=one.runner + 1, trouble=""))
-    one.check(control(one, breaker="half_open", prober=one.runner, trouble=""))
+        one.check([control(one, breaker="half_open", prober=one.runner + 1, trouble="")])
+    one.check([control(one, breaker="half_open", prober=one.runner, trouble="")])
 
 
 @pytest.mark.parametrize("changed", [{"epoch": 2}, {"generation": 4}])
@@ -77,10 +77,10 @@ def test_another_epoch_is_joined_and_what_was_known_to_exist_is_forgotten(change
     context = BatchContext(one)
     context.positions.add(["order/o1"])
 
-    one.check(control(one, **changed))
+    one.check([control(one, **changed)])
     context.follow()
 
-    assert one.control.stand != (1, 2, 1)
+    assert one.control.stand != (1, 2, ((1001, 1),))
     assert context.positions.unknown(["order/o1"]) == ["order/o1"]
 
 
@@ -88,7 +88,7 @@ def test_a_batch_that_was_read_from_another_incarnation_of_the_stream_is_not_app
     one = consumer()
 
     with pytest.raises(Rejoin):
-        one.check(control(one, incarnation=3))
+        one.check([control(one, incarnation=3)])
 
 
 def test_an_unchanged_control_row_changes_nothing() -> None:
@@ -96,7 +96,7 @@ def test_an_unchanged_control_row_changes_nothing() -> None:
     context = BatchContext(one)
     context.positions.add(["order/o1"])
 
-    one.check(control(one))
+    one.check([control(one)])
     context.follow()
 
     assert context.positions.unknown(["order/o1"]) == []

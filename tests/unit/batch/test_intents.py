@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from hypothesis import given
@@ -14,7 +15,8 @@ from projectionist.core.settings.settings import Policy
 from projectionist.outbox import Intent, intent_key
 from projectionist.outbox.intents.intent import EmittedIntent, ordering_of
 from projectionist.outbox.intents.keys import frozen_body
-from projectionist.outbox.intents.schedule import EmittedCancel
+from projectionist.outbox.intents.schedule import Emitted, EmittedCancel
+from projectionist.outbox.intents.staging import StagedIntent
 from projectionist.projections import definition
 from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.batch.intents import IntentFactories, stage_intents
@@ -37,8 +39,8 @@ class Wave(Intent, provider="courier", order_by=None):
 def consumer(mark: int = 0) -> Consumer:
     """A consumer renamed since its registration, whose effects are real from `mark` on."""
     orders = definition(shop(Stream("SHOP")).Orders)
-    control = ControlRow(incarnation=1, view=ViewRow(effects=(1, mark)))
-    return Consumer(orders, Policy(), 1, "OldOrders", 7, slots={"Receipt": "Mail"}, control=control)
+    control = ControlRow(incarnation=1, views=(ViewRow(effects=(1, mark)),))
+    return Consumer.of_view(orders, Policy(), 1, "OldOrders", 7, slots={"Receipt": "Mail"}, control=control)
 
 
 def emitted(
@@ -48,9 +50,16 @@ def emitted(
     return delivery(version, aggregate, seq=seq), EmittedIntent(slot, intent, frozen_body(intent))
 
 
+def staged_of(
+    asked: Iterable[tuple[Delivery, Emitted]], who: Consumer, writes: BatchWrites
+) -> list[StagedIntent]:
+    """What is written of the intents of this consumer's only view."""
+    return stage_intents([(*one, who.view) for one in asked], IntentFactories(who), writes)
+
+
 def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() -> None:
     receipt = Receipt("o1")
-    (staged,) = stage_intents([emitted(5, receipt)], IntentFactories(consumer()), BatchWrites())
+    (staged,) = staged_of([emitted(5, receipt)], consumer(), BatchWrites())
 
     assert staged.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail")
     assert staged.body == frozen_body(receipt)
@@ -63,9 +72,7 @@ def test_an_intent_carries_the_key_of_registered_names_and_its_frozen_content() 
 
 
 def test_destination_order_and_what_follows_death_are_the_classes_to_say() -> None:
-    (staged,) = stage_intents(
-        [emitted(5, Parcel("north", "elm"), "Parcel")], IntentFactories(consumer()), BatchWrites()
-    )
+    (staged,) = staged_of([emitted(5, Parcel("north", "elm"), "Parcel")], consumer(), BatchWrites())
 
     assert (staged.destination, staged.on_dead) == ("north", "block")
     assert staged.ordering == "9:OldOrders7:courier3:elm"
@@ -83,9 +90,7 @@ def test_by_default_the_intents_of_one_aggregate_for_one_provider_are_in_order()
 @given(st.lists(st.integers(1, 30), unique=True), st.integers(0, 31))
 def test_every_intent_is_either_written_or_counted_as_suppressed(seqs: list[int], mark: int) -> None:
     writes = BatchWrites()
-    staged = stage_intents(
-        [emitted(seq, Receipt("x"), version=seq) for seq in seqs], IntentFactories(consumer(mark)), writes
-    )
+    staged = staged_of([emitted(seq, Receipt("x"), version=seq) for seq in seqs], consumer(mark), writes)
 
     assert sorted(one.seq for one in staged) == sorted(seq for seq in seqs if seq >= mark)
     assert writes.counts["order.placed", "intents"] == len(staged)
@@ -96,14 +101,11 @@ def test_intents_are_written_in_the_order_they_were_asked_for() -> None:
     order = [("order/b", 1), ("order/a", 1), ("order/a", 2), ("order/b", 3), ("order/a", 10)]
     asked = [emitted(n, Receipt("x"), version=v, aggregate=a) for n, (a, v) in enumerate(order, 1)]
 
-    assert [
-        (one.aggregate, one.version)
-        for one in stage_intents(asked, IntentFactories(consumer()), BatchWrites())
-    ] == order
+    assert [(one.aggregate, one.version) for one in staged_of(asked, consumer(), BatchWrites())] == order
 
 
 def test_a_cancel_of_one_row_is_about_what_that_row_alone_has_scheduled() -> None:
-    made, wishes = IntentFactories(consumer()), [('["o1",0]', 5), ('["o1",1]', 5), (None, 5)]
+    made, wishes = consumer(), [('["o1",0]', 5), ('["o1",1]', 5), (None, 5)]
     asked = [
         (
             delivery(1, "order/o1", seq=seq),
@@ -114,7 +116,7 @@ def test_a_cancel_of_one_row_is_about_what_that_row_alone_has_scheduled() -> Non
     taken = [
         (delivery(2, "order/o1", seq=6), EmittedCancel("Receipt", Receipt, scope)) for scope, _ in wishes
     ]
-    scheduled, cancels = (stage_intents(some, made, BatchWrites()) for some in (asked, taken))
+    scheduled, cancels = (staged_of(some, made, BatchWrites()) for some in (asked, taken))
 
     assert [one.slot for one in scheduled] == [one.slot for one in cancels]
     assert len({one.slot for one in scheduled}) == len({one.key for one in (*scheduled, *cancels)}) / 2 == 3
@@ -127,7 +129,7 @@ def test_intents_of_two_rows_have_two_keys_and_the_slot_of_their_class() -> None
         (delivery(1, "order/o1", seq=5), EmittedIntent("Receipt", Receipt("o1"), b"{}", None, scope))
         for scope in ('["o1",0]', '["o1",1]')
     )
-    first, second = stage_intents([one, other], IntentFactories(consumer()), BatchWrites())
+    first, second = staged_of([one, other], consumer(), BatchWrites())
 
     assert first.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail", '["o1",0]') != second.key
     assert first.slot == second.slot == "Mail"

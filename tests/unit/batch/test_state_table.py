@@ -10,7 +10,7 @@ import pytest
 from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import AggregateState, Cause, InboxState
-from projectionist.projections.compiled.definition import Sequencing
+from projectionist.projections.compiled.class_options import Sequencing
 from projectionist.runner.batch.outcomes import FailedAt, record_outcome
 from projectionist.runner.batch.planning import may_move, plan_aggregate, reach
 from projectionist.runner.batch.writes import BatchWrites, EventFailure

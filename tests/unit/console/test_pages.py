@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from starlette.requests import Request
 
 from projectionist.console.access.request_guard import hostname, own_cookie
 from projectionist.console.access.sessions import Access, Person, Role
+from projectionist.console.console_context import address_of
 from projectionist.console.pages import TO_SAY, command_line, count, duration, environment, sentence, size
 from projectionist.console.screens.login import local
 
@@ -78,6 +80,17 @@ def test_what_others_say_is_escaped_and_turns_no_line_around() -> None:
 )
 def test_after_a_login_only_a_path_of_ours_follows(path: str, kept: bool) -> None:
     assert local(path) == (path if kept else "/")
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "told"), [("/a", b"b=1", "/a?b=1"), ("//evil.example/x", b"", "/evil.example/x")]
+)
+def test_the_address_of_a_page_that_is_none_leads_to_no_other_host(
+    path: str, query: bytes, told: str
+) -> None:
+    scope = {"type": "http", "scheme": "http", "path": path, "root_path": "", "query_string": query}
+    asked = Request({**scope, "method": "GET", "headers": [(b"host", b"127.0.0.1:8710")]})
+    assert address_of(asked) == told
 
 
 @pytest.mark.parametrize(

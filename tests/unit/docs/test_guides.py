@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from projectionist.projections.compiled.definition import ClassOptions
+from projectionist.projections.compiled.class_options import ClassOptions
 
 DOCS = Path(__file__).parents[3] / "docs"
 OPTIONS = DOCS / "reference" / "class-options.md"

@@ -446,7 +446,7 @@ def test_a_class_without_handlers_is_refused() -> None:
         lambda self: None,
         lambda self, event, envelope, more: None,
         lambda self, *events: None,
-        lambda self, event, *, keyword: None,
+        lambda self, event, **keywords: None,
     ],
 )
 def test_a_handler_with_other_arguments_is_refused(handler: Any) -> None:
@@ -604,7 +604,7 @@ def test_two_classes_of_one_name_in_a_module_are_refused_and_a_reload_is_not() -
     make("Twice", table="twice")
     make("Twice", table="twice")
     make("Twice", "another.module", table="twice")
-    with refused("two classes have the consumer 'Twice'"):
+    with refused("two classes have the name 'Twice'"):
         make("Copied", table="twice_more")
     with refused("two classes have the table 'public.twice'"):
         make("Other", name="Other", table="public.twice")
@@ -614,7 +614,7 @@ def test_two_classes_of_one_name_in_a_module_are_refused_and_a_reload_is_not() -
 def test_an_app_checks_the_names_of_what_it_is_given() -> None:
     one, other = projection(), projection()
     check_distinct([one, one, definition(shop.OrderSummary)])
-    with refused("two classes have the consumer 'Made'"):
+    with refused("two classes have the name 'Made'"):
         check_distinct([one, other])
     with refused("two classes have the table 'public.things'"):
         check_distinct([one, projection(name="Else")])

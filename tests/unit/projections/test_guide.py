@@ -13,7 +13,7 @@ from projectionist.projections import definition
 from projectionist.projections.compiled.definition import ATTRIBUTE
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide"
-PAGES = ("first-projection", "keyed-views", "several-rows", "strategies")
+PAGES = ("first-projection", "keyed-views", "lookups", "several-rows", "strategies")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projectionist.core.states import AggregateState
-from projectionist.projections.compiled.definition import Baseline, Sequencing
+from projectionist.projections.compiled.class_options import Baseline, Sequencing
 from projectionist.projections.folding.version_verdict import Position, Verdict, judge, judge_stale, start
 
 CLEAR = Position(5)

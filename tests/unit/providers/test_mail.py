@@ -33,10 +33,13 @@ def parsed(letter: FrozenMail) -> Any:
     return message_from_bytes(letter.message.encode("ascii"), policy=policy.default)
 
 
-def test_the_message_id_is_made_of_the_key_and_the_date_of_the_intent() -> None:
+def test_the_message_id_is_of_the_key_and_the_date_of_the_intent_or_its_due_time() -> None:
     mail = parsed(compose(request(to="a@example.org", order_id="o-1"), SENDER, None))
     assert mail["Message-ID"] == f"<{'ab' * 16}@example.com>"
     assert mail["Date"].datetime == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    later = datetime(2026, 1, 3, tzinfo=UTC)
+    scheduled = msgspec.structs.replace(request(to="a@example.org"), due=later)
+    assert parsed(compose(scheduled, SENDER, None))["Date"].datetime == later
     assert mail["Subject"] == "Receipt"
     assert mail.get_content() == "order_id: o-1\r\n"
 

@@ -97,7 +97,7 @@ def test_every_section_of_the_page_is_a_rules() -> None:
     "path", sorted((ROOT / "ops/deploy").rglob("*.yaml")), ids=lambda path: str(path.name)
 )
 def test_deployment_files_can_be_read_and_name_files_that_are_there(path: Path) -> None:
-    found = yaml.safe_load(path.read_text("utf-8"))
+    [found, *_] = yaml.safe_load_all(path.read_text("utf-8"))
     for service in found.get("services", {}).values() if path.name == "compose.yaml" else ():
         for volume in service.get("volumes", ()):
             assert (path.parent / volume.split(":")[0]).exists(), volume

@@ -6,7 +6,11 @@ A browser sends requests for whoever's page it shows: a name that leads to this 
 
 from __future__ import annotations
 
+import hmac
+import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
@@ -25,8 +29,8 @@ MOST_FIELDS = MOST_PEOPLE = 1_000
 OPEN = ("/login", "/login/link", "/static/console.css")
 """What is answered to whoever is not logged in; everything else is a login page."""
 FORBIDS = {
-    "content-security-policy": "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "same-origin",
@@ -50,14 +54,16 @@ class RequestGuard:
         *,
         access: Access,
         login: Login,
+        outdated: Login,
         hosts: Sequence[str] = LOOPBACK,
         identify: Identify | None = None,
     ) -> None:
-        self._app, self._access, self._login = app, access, login
+        self._app, self._access, self._login, self._outdated = app, access, login, outdated
         self._hosts = {host.lower() for host in hosts}
         self._identify = identify
-        self._known: dict[Person, ConsoleSession] = {}
-        """Of those whom `identify` names: it says at each request who they are."""
+        self._known: OrderedDict[Person, ConsoleSession] = OrderedDict()
+        """Of those whom `identify` names, whoever came last at the end: it says at each request who they are."""
+        self._secret = secrets.token_bytes(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, ask for a login, or pass on."""
@@ -90,35 +96,43 @@ class RequestGuard:
         is_open = own_path(scope) in OPEN
         if method == "POST" and (why := _foreign(headers)):
             return _refused(403, why)
+        form = await _form(headers, receive) if method == "POST" else {}
+        state["form"] = form or {}
         if session is None and not is_open:
             return await self._login(scope)
-        if method != "POST":
-            return None
-        form = await _form(headers, receive)
         if form is None:
             return _refused(413, "The form is too large, or is none.")
-        state["form"] = form
-        if session is not None and not is_open and not session.is_form_of_ours(form.get("token", "")):
-            return _refused(
-                403, "The form was not made for this login. Go back, load the page again, and send it."
-            )
-        return None
+        if method != "POST" or session is None or is_open:
+            return None
+        return None if session.is_form_of_ours(form.get("token", "")) else await self._outdated(scope)
 
     def _session(self, headers: Headers, cookie: str) -> ConsoleSession | None:
         if self._identify is None:
-            return self._access.session(cookie)
+            return self._access.session(cookie, looks=not is_refresh(headers))
         person = self._identify(headers)
         if person is None:
             return None
-        if len(self._known) >= MOST_PEOPLE:
-            self._known.clear()
-        return self._known.setdefault(person, ConsoleSession(person, 0.0))
+        session = self._known.pop(person, None) or ConsoleSession(person, 0.0, self._token_of(person))
+        self._known[person] = session
+        if len(self._known) > MOST_PEOPLE:
+            self._known.popitem(last=False)
+        return session
+
+    def _token_of(self, person: Person) -> str:
+        """Return the form token of somebody: the same after others had their place here, so no form is lost."""
+        whose = f"{person.role}:{person.name}".encode("utf-8", "backslashreplace")
+        return hmac.new(self._secret, whose, sha256).hexdigest()
 
 
 def hostname(host: str) -> str:
     """Return the name of a Host header, without its port. Pure."""
     name = host.strip().lower()
     return name.partition("]")[0] + "]" if name.startswith("[") else name.partition(":")[0]
+
+
+def is_refresh(headers: Headers) -> bool:
+    """Return whether an open page asks by itself: nobody has looked, or done anything. Pure."""
+    return headers.get("hx-request") == "true"
 
 
 def own_path(scope: Scope) -> str:

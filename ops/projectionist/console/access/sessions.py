@@ -41,9 +41,9 @@ class Person(msgspec.Struct, frozen=True):
 class ConsoleSession:
     """One login, from one browser."""
 
-    def __init__(self, person: Person, now: float) -> None:
+    def __init__(self, person: Person, now: float, form_token: str | None = None) -> None:
         self.person = person
-        self.form_token = secrets.token_urlsafe(32)
+        self.form_token = form_token or secrets.token_urlsafe(32)
         """Stands in each form; a request that changes something has to bring it back."""
         self.began = self.seen = now
         self.notice = ""
@@ -106,12 +106,13 @@ class Access:
         self._sessions[_hashed(value)] = ConsoleSession(person, self._now())
         return value
 
-    def session(self, value: str) -> ConsoleSession | None:
-        """Return the session of a cookie, unless it is over; it goes on from now."""
+    def session(self, value: str, *, looks: bool = True) -> ConsoleSession | None:
+        """Return the session of a cookie, unless it is over; if somebody `looks`, it goes on from now."""
         found = self._sessions.get(_hashed(value))
         if found is None or self._is_over(found):
             return None
-        found.seen = self._now()
+        if looks:
+            found.seen = self._now()
         return found
 
     def log_out(self, value: str) -> None:

@@ -1,20 +1,23 @@
-"""Acts on a whole consumer: pause, resume, close its breaker."""
+"""Acts on a whole consumer: pause, resume, close its breaker, start it as new."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from projectionist.console.access.sessions import Role
-from projectionist.console.acts.verb import Answer, Given, Question, Verb, needed
+from projectionist.console.acts.verb import Answer, Given, Option, Question, Verb, needed
 from projectionist.console.needs import consumer_path
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.runner.admin import pause as pausing
 from projectionist.runner.admin.parked_queries import ParkedQueries
+from projectionist.runner.admin.reset import Resetting
 from projectionist.runner.failures import consumer_breaker
 
 if TYPE_CHECKING:
+    from projectionist.console.console_database import ConsoleDatabase
     from projectionist.core.operator import Act
     from projectionist.ops.cli.database import Database
+    from projectionist.runner.admin.reset import Outstanding
 
 
 async def _named(db: Database, given: Given) -> str:
@@ -79,8 +82,46 @@ async def _close_breaker(db: Database, given: Given, act: Act) -> Answer:
     return Answer(f"The breaker of {name} {told}.", consumer_path(name))
 
 
+SCHEDULED = [
+    Option(name="scheduled", value="keep", label="Keep intents that wait for their time", kind="radio"),
+    Option(name="scheduled", value="discard", label="Discard intents that wait for their time", kind="radio"),
+]
+
+
+async def _ask_reset(db: ConsoleDatabase, given: Given) -> Question:
+    name = await _named(db, given)
+    async with db.broker() as client:
+        found = await Resetting(db.connection, client, db.schema).plan(name, scheduled="keep")
+    rows = f"All rows of {', '.join(found.tables)}, " if found.tables else ""
+    inside = f"{found.inbox:,} inbox entries and {found.parked:,} parked events"
+    return Question(
+        title=f"Start {name} as new",
+        fact=f"{rows}{found.positions:,} positions, {inside} go.",
+        says=f"Stream {found.stream} is read from its first message; {found.decisions:,} decisions are repeated. "
+        f"Effects are real from sequence {found.effects_from:,} on. This cannot be taken back.",
+        label=f"Start {name} as new",
+        command=command_line(
+            "reset", name, *(("--scheduled", TO_SAY) if found.scheduled else ()), "--reason", TO_SAY
+        ),
+        back=consumer_path(name),
+        matches=found.positions,
+        options=SCHEDULED if found.scheduled else [],
+    )
+
+
+async def _reset(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
+    name = await _named(db, given)
+    said: Outstanding | None = "keep" if given.get("scheduled") == "keep" else None
+    if given.get("scheduled") == "discard":
+        said = "discard"
+    async with db.broker() as client:
+        done = await Resetting(db.connection, client, db.schema).reset(name, act, scheduled=said)
+    return Answer(f"{name} starts as new: {done.positions:,} positions are gone.", consumer_path(name))
+
+
 VERBS = {
     "pause": Verb(Role.OPERATE, _ask_pause, _pause),
     "resume": Verb(Role.OPERATE, _ask_resume, _resume),
+    "reset": Verb(Role.DESTROY, _ask_reset, _reset),
     "breaker-reset": Verb(Role.OPERATE, _ask_breaker, _close_breaker),
 }

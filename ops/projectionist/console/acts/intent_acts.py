@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.console.access.sessions import Role
 from projectionist.console.acts.chosen import AT_ONCE, INTENTS, intent_filter, need_choice, options, query
-from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, needed
+from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, fewer, needed, shown
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.outbox.admin.intent_actions import IntentActions
@@ -50,9 +50,9 @@ def _most(keys: Sequence[str]) -> str:
     return f" The first {AT_ONCE:,} now; the rest with another press." if len(keys) == AT_ONCE else ""
 
 
-def _told(verb: str, done: IntentActionResult) -> Answer:
+def _told(verb: str, done: IntentActionResult, more: str = "") -> Answer:
     refused = "".join(f" {key} is {state}." for key, state in list(done.unchanged.items())[:1])
-    return Answer(f"{verb}: {len(done.changed):,} done.{refused}", "/outbox")
+    return Answer(f"{verb}: {len(done.changed):,} done.{refused}{more}", "/outbox")
 
 
 async def _ask_retry(db: Database, given: Given) -> Question:
@@ -70,7 +70,9 @@ async def _ask_retry(db: Database, given: Given) -> Question:
 
 
 async def _retry(db: Database, given: Given, act: Act) -> Answer:
-    return _told("Retry", await IntentActions(db.connection, db.schema).retry(await _keys(db, given), act))
+    keys = (await _keys(db, given))[: shown(given)]
+    done = await IntentActions(db.connection, db.schema).retry(keys, act)
+    return _told("Retry", done, fewer(keys, given))
 
 
 async def _ask_discard(db: Database, given: Given) -> Question:
@@ -87,9 +89,9 @@ async def _ask_discard(db: Database, given: Given) -> Question:
 
 
 async def _discard(db: Database, given: Given, act: Act) -> Answer:
-    return _told(
-        "Discard", await IntentActions(db.connection, db.schema).discard(await _keys(db, given), act)
-    )
+    keys = (await _keys(db, given))[: shown(given)]
+    done = await IntentActions(db.connection, db.schema).discard(keys, act)
+    return _told("Discard", done, fewer(keys, given))
 
 
 async def _ask_resolve(db: Database, given: Given) -> Question:

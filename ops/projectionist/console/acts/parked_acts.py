@@ -16,7 +16,7 @@ from projectionist.console.acts.chosen import (
     parked_filter,
     query,
 )
-from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, needed
+from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, fewer, needed, shown
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.bulk_actions import BulkHandling, BulkResult
@@ -105,14 +105,14 @@ async def _ask_retry(db: Database, given: Given) -> Question:
 
 
 async def _retry(db: Database, given: Given, act: Act) -> Answer:
-    found = await _heads(db, given)
+    found = (await _heads(db, given))[: shown(given)]
     chosen = found[: 1 if given.get("how") == "one" else AT_ONCE]
     handling, left = _handling(db, act), len(found) - len(chosen)
     if len(chosen) == 1:
         done = await handling.retry(chosen)
     else:
         done = await handling.retry_groups(chosen, within_s=SAMPLE_WITHIN_S)
-    return Answer(_told("Retry", done, left), "/waiting")
+    return Answer(_told("Retry", done, left) + fewer(found, given), "/waiting")
 
 
 async def _ask_skip(db: Database, given: Given) -> Question:
@@ -133,9 +133,9 @@ async def _ask_skip(db: Database, given: Given) -> Question:
 
 
 async def _skip(db: Database, given: Given, act: Act) -> Answer:
-    found = await _heads(db, given)
+    found = (await _heads(db, given))[: shown(given)]
     done = await _handling(db, act).skip(found[:AT_ONCE])
-    return Answer(_told("Skip", done, max(0, len(found) - AT_ONCE)), "/waiting")
+    return Answer(_told("Skip", done, max(0, len(found) - AT_ONCE)) + fewer(found, given), "/waiting")
 
 
 async def _events(db: Database, given: Given) -> list[ParkedEntry]:
@@ -167,8 +167,9 @@ async def _ask_discard(db: Database, given: Given) -> Question:
 
 
 async def _discard(db: Database, given: Given, act: Act) -> Answer:
-    done = await _handling(db, act).discard(await _events(db, given))
-    return Answer(_told("Discard", done, 0), "/waiting")
+    found = (await _events(db, given))[: shown(given)]
+    done = await _handling(db, act).discard(found)
+    return Answer(_told("Discard", done, 0) + fewer(found, given), "/waiting")
 
 
 async def _gap(db: Database, given: Given) -> tuple[ParkedEntry, int, int]:

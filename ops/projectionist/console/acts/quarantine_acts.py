@@ -1,4 +1,4 @@
-"""Acts on entries of quarantine: read again, discard."""
+"""Acts on entries of quarantine: read again, correct, discard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ from projectionist.console.acts.chosen import (
     quarantine_filter,
     query,
 )
-from projectionist.console.acts.verb import Answer, Given, Question, Verb, needed, numbers
+from projectionist.console.acts.verb import (
+    Answer,
+    Field,
+    Given,
+    Question,
+    Verb,
+    fewer,
+    needed,
+    numbers,
+    shown,
+)
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.quarantine_queries import QuarantineQueries
@@ -81,11 +91,12 @@ async def _ask_retry(db: Database, given: Given) -> Question:
 
 
 async def _retry(db: Database, given: Given, act: Act) -> Answer:
-    found = await _places(db, given, idle=True)
+    found = (await _places(db, given, idle=True))[: shown(given)]
     done = await QuarantineQueries(db.connection, db.schema).act(
         found[:AT_ONCE], lambda verbs, place: verbs.retry(place, act), rate=RATE
     )
-    return Answer(_told("Read again", done, max(0, len(found) - AT_ONCE)), "/quarantine")
+    told = _told("Read again", done, max(0, len(found) - AT_ONCE)) + fewer(found, given)
+    return Answer(told, "/quarantine")
 
 
 async def _ask_discard(db: Database, given: Given) -> Question:
@@ -102,14 +113,62 @@ async def _ask_discard(db: Database, given: Given) -> Question:
 
 
 async def _discard(db: Database, given: Given, act: Act) -> Answer:
-    found = await _places(db, given, idle=False)
+    found = (await _places(db, given, idle=False))[: shown(given)]
     done = await QuarantineQueries(db.connection, db.schema).act(
         found[:AT_ONCE], lambda verbs, place: verbs.discard(place, act), rate=RATE
     )
-    return Answer(_told("Discard", done, max(0, len(found) - AT_ONCE)), "/quarantine")
+    told = _told("Discard", done, max(0, len(found) - AT_ONCE)) + fewer(found, given)
+    return Answer(told, "/quarantine")
+
+
+def replacements(headers: str, without: str) -> dict[str, str | None]:
+    """Return the headers that an edit writes (NAME=VALUE, one a line) and those that it leaves out. Pure.
+
+    Raises NotThere for a line that is neither.
+    """
+    found: dict[str, str | None] = dict.fromkeys(without.split())
+    for line in filter(None, map(str.strip, headers.splitlines())):
+        name, separator, value = line.partition("=")
+        if not separator or not name.strip():
+            raise NotThere(f"{line!r} is not NAME=VALUE", remedy="Write one header a line, like ce-id=e-17")
+        found[name.strip()] = value
+    return found
+
+
+async def _ask_edit(db: Database, given: Given) -> Question:
+    needed(given, "seq")
+    await _places(db, given, idle=False)
+    return Question(
+        title=f"Correct sequence {given['seq']}",
+        fact="This message is read with other headers, another payload, or both, in rebuilds too.",
+        says="What came from the stream stays as it was. It is read again at once.",
+        label="Correct the message",
+        command=command_line(
+            *("quarantine", "edit", given["seq"], "--consumer", needed(given, "consumer")),
+            *("--incarnation", needed(given, "incarnation"), "--header", TO_SAY, "--reason", TO_SAY),
+        ),
+        back=_back(given),
+        fields=[
+            Field("headers", "Headers", says="NAME=VALUE, one a line; others stay.", long=True),
+            Field("without", "Without these headers", says="Names, with spaces between them."),
+            Field("data", "Payload", says="The whole of it; empty: as it is.", long=True),
+        ],
+    )
+
+
+async def _edit(db: Database, given: Given, act: Act) -> Answer:
+    needed(given, "seq")
+    found = await _places(db, given, idle=False)
+    headers = replacements(given.get("headers", ""), given.get("without", ""))
+    data = given["data"].encode() if given.get("data") else None
+    done = await QuarantineQueries(db.connection, db.schema).act(
+        found, lambda verbs, place: verbs.edit(place, act, headers=headers, data=data), rate=RATE
+    )
+    return Answer(_told("Correct", done, 0), "/quarantine")
 
 
 VERBS = {
     "quarantine-retry": Verb(Role.OPERATE, _ask_retry, _retry),
+    "quarantine-edit": Verb(Role.DESTROY, _ask_edit, _edit),
     "quarantine-discard": Verb(Role.DESTROY, _ask_discard, _discard),
 }

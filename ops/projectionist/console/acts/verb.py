@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,8 +11,8 @@ from projectionist.console.access.sessions import Role
 from projectionist.core.operator import NotThere
 
 if TYPE_CHECKING:
+    from projectionist.console.console_database import ConsoleDatabase
     from projectionist.core.operator import Act
-    from projectionist.ops.cli.database import Database
 
 Given = Mapping[str, str]
 """What an act is about, as the address of its page says it; with what the form adds where it is done."""
@@ -52,8 +52,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     back: str
     matches: int = 1
     """How many it touches: where that has risen when it is to be done, nothing is done."""
+    about: str = ""
+    """What the number does not tell apart, such as a build: where that is another one by then, nothing is done."""
     options: list[Option] = []
     fields: list[Field] = []
+    facts: dict[str, object] = {}
+    """What it would do and cost, by name."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -67,8 +71,19 @@ class Verb(msgspec.Struct, frozen=True):
     """One act."""
 
     role: Role
-    ask: Callable[[Database, Given], Awaitable[Question]]
-    do: Callable[[Database, Given, Act], Awaitable[Answer]]
+    ask: Callable[[ConsoleDatabase, Given], Awaitable[Question]]
+    do: Callable[[ConsoleDatabase, Given, Act], Awaitable[Answer]]
+
+
+def shown(given: Given) -> int:
+    """Return how many the page before the act has shown, as its form says; 0 where it says nothing."""
+    told = given.get("seen", "")
+    return int(told) if told.isascii() and told.isdigit() and len(told) < 19 else 0
+
+
+def fewer(found: Sequence[object], given: Given) -> str:
+    """Say where an act has found fewer than were shown; more it leaves alone."""
+    return f" {shown(given):,} were shown: the others went on meanwhile." if len(found) < shown(given) else ""
 
 
 def needed(given: Given, name: str) -> str:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from projectionist.console.acts import consumer_acts, incident_acts, intent_acts, parked_acts, quarantine_acts
+from projectionist.console.acts import (
+    consumer_acts,
+    incident_acts,
+    intent_acts,
+    parked_acts,
+    preview_acts,
+    quarantine_acts,
+    rebuild_acts,
+    row_acts,
+)
+from projectionist.console.acts.verb import shown
 from projectionist.console.console_context import act_of, form_of, go_to, session_of
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import NotThere
@@ -23,6 +33,9 @@ VERBS: Mapping[str, Verb] = {
     **parked_acts.VERBS,
     **quarantine_acts.VERBS,
     **intent_acts.VERBS,
+    **rebuild_acts.VERBS,
+    **row_acts.VERBS,
+    **preview_acts.VERBS,
 }
 
 
@@ -52,13 +65,16 @@ async def ask(context: ConsoleContext, request: Request) -> Response:
 
 
 async def do(context: ConsoleContext, request: Request) -> Response:
-    """Do it, if it still touches no more than was shown; what is refused is said on the page before it."""
+    """Do it, if it is still what was shown, and touches no more; what is refused is said on the page before it."""
     verb, form = _verb(request), form_of(request)
-    given = {**form, **request.query_params}
+    given = {**form, **request.query_params, "seen": form.get("seen", "")}
     async with context.database() as db:
         question = await verb.ask(db, given)
-        if question.matches > _seen(form):
+        if question.matches > shown(given):
             problem = f"It would touch {question.matches:,} now, more than were shown. Nothing was done."
+            return await _asked(context, request, question, form, problem)
+        if question.about != form.get("about", ""):
+            problem = "It would be another one than was shown. Nothing was done."
             return await _asked(context, request, question, form, problem)
         try:
             done = await verb.do(db, given, act_of(request))
@@ -76,8 +92,3 @@ async def _asked(
     return await context.page(
         request, "confirm.html", "", status=status, question=question, form=form, problem=problem
     )
-
-
-def _seen(form: Given) -> int:
-    seen = form.get("seen", "")
-    return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else 0

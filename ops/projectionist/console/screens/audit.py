@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ROWS, MOST = 50, 10_000
 COLUMNS = ("number", "at", "who", "action", "object", "reason", "session_role", "client")
 FILTERS = ("consumer", "who", "action", "about")
+_FORMULA, _BREAKS = frozenset("=+-@|%\N{MINUS SIGN}"), frozenset("\t\r\n")
 
 
 async def show(context: ConsoleContext, request: Request) -> Response:
@@ -47,15 +49,20 @@ async def export(context: ConsoleContext, request: Request) -> Response:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
-    writer.writerows([_cell(row[name]) for name in COLUMNS] for row in rows)
+    writer.writerows([cell(row[name]) for name in COLUMNS] for row in rows)
     named = {"content-disposition": 'attachment; filename="audit.csv"'}
     return Response(text.getvalue(), media_type="text/csv", headers=named)
 
 
-def _cell(value: object) -> str:
-    """Return a value as a spreadsheet takes it: a text that begins like a formula is none."""
-    text = "" if value is None else visible(str(value))
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+def cell(value: object) -> str:
+    """Return a value as a spreadsheet takes it: a text that begins like a formula is none. Pure.
+
+    Spreadsheets look past spaces, tabs and line ends before it, and take the wide forms of these letters as well.
+    """
+    text = "" if value is None else str(value)
+    begins = unicodedata.normalize("NFKC", text.strip()[:1])
+    told = visible(text)
+    return f"'{told}" if begins in _FORMULA or text[:1] in _BREAKS else told
 
 
 async def _found(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from projectionist.console.needs import condition, needs
 from projectionist.console.pages import command_line
 from projectionist.core.operator import NotThere
 from projectionist.ops.inspect.project_status import alive
+from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.admin.audit_log import AuditFilter, acts
 from projectionist.runner.consumers import status
+from projectionist.runner.consumers.registry import registration
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from projectionist.console.console_context import ConsoleContext
+    from projectionist.console.console_database import ConsoleDatabase
 
 HEADS = {
     "waiting": ("act", "for new code or for you"),
@@ -23,7 +26,29 @@ HEADS = {
     "gap": ("wait", "versions are missing"),
     "draining": ("busy", "parked events follow"),
 }
+OUTCOMES = {
+    "parked_failed": "parked, failed",
+    "parked_gap": "parked at a gap",
+    "parked_blocked": "parked behind others",
+    "parked_stored": "stored first",
+}
 ACTS = 3
+SHORT = 8
+"""So many letters of a fingerprint tell codes apart."""
+
+
+class CodeState(NamedTuple):
+    """Which code a consumer runs, and by which its rows were made."""
+
+    has_rows: bool
+    is_keyed: bool
+    """Whether the app of this console can fold its rows one by one."""
+    told: dict[str, object]
+
+
+def spoken(outcome: str) -> str:
+    """Return how an outcome that is counted is told to people. Pure."""
+    return OUTCOMES.get(outcome, outcome.replace("_", " "))
 
 
 async def show(context: ConsoleContext, request: Request) -> Response:
@@ -36,6 +61,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
     async with context.database() as db:
         counted = await status.breakdown(db.connection, db.schema, "type")
         done = await acts(db.connection, db.schema, AuditFilter(consumer=name), limit=ACTS)
+        code = await _code(db, name)
     types: dict[str, dict[str, int]] = {}
     for each in counted:
         if each.name == name:
@@ -51,7 +77,41 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         heads=[(head, *HEADS.get(head, ("idle", "")), n) for head, n in sorted(one.heads.items())],
         rate=seen.rates.get(name),
         types=types,
-        outcomes=sorted({outcome for each in types.values() for outcome in each}),
+        outcomes=[(one, spoken(one)) for one in sorted({one for each in types.values() for one in each})],
         acts=list(reversed(done)),
+        code=code,
         command=command_line("status", "--by", "type"),
     )
+
+
+async def _code(db: ConsoleDatabase, name: str) -> CodeState:
+    known = await registration(db.connection, db.schema, name)
+    reads: dict[str, object] = {
+        "reads": known["subjects"].split(),
+        "order": known["sequence"],
+        "durable": known["durable"] or None,
+    }
+    views = await db.queries.rows("select_consumer_views", name)
+    if [one["view_name"] for one in views] != [name]:
+        told = [f"{one['view_name']}: {one['state']}, revision {one['revision']}" for one in views]
+        return CodeState(False, False, {"views": told, **reads})
+    (row,) = views
+    made_by = await db.queries.value("select_generation", row["view"], row["generation"])
+    ours = next((one for one in db.app.views if one.name == name), None)
+    has_rows = row["kind"] != Kind.REACTOR
+    rows = (
+        "made by the code that runs"
+        if made_by == row["code"]
+        else "by older code, in part: a rebuild writes them anew"
+    )
+    state: dict[str, object] = {
+        "revision": row["revision"],
+        "revision of this console's code": ours.revision
+        if ours and ours.revision != row["revision"]
+        else None,
+        "code": row["code"].hex()[:SHORT],
+        "this console's code": ours.code.hex()[:SHORT] if ours and ours.code != row["code"] else None,
+        "rows": rows if has_rows else None,
+        **reads,
+    }
+    return CodeState(has_rows, ours is not None and ours.kind is Kind.PROJECTION, state)

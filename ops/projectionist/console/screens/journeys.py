@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from projectionist.console.acts.row_acts import row_path
 from projectionist.console.console_context import go_to
 from projectionist.console.pages import command_line
 from projectionist.console.screens import revealing
@@ -14,11 +15,14 @@ from projectionist.ops.cli.content import masked_journey
 from projectionist.runner.admin.event_history import Journeys
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.requests import Request
     from starlette.responses import Response
 
     from projectionist.console.console_context import ConsoleContext
     from projectionist.ops.cli.database import Database
+    from projectionist.projections.compiled.definition import Definition
 
 ROWS = 50
 LONGEST = 1_000
@@ -65,9 +69,23 @@ async def aggregate(context: ConsoleContext, request: Request) -> Response:
         "journey",
         found=found,
         name_=name,
+        rows=_rows(context.app.views, name),
         notes=journeys.notes,
         command=command_line("journey", "--aggregate", name),
     )
+
+
+def _rows(definitions: Iterable[Definition], aggregate: str) -> dict[str, str]:
+    """Return the pages of the rows that are this aggregate's own, by consumer."""
+    key = aggregate.partition("/")[2]
+    return {
+        one.name: row_path(one.name, key)
+        for one in definitions
+        if one.table is not None
+        and one.table.key is not None
+        and not one.table.key.several
+        and all(handler.own for handler in one.handlers.values())
+    }
 
 
 async def search(context: ConsoleContext, request: Request) -> Response:

@@ -13,7 +13,7 @@ from projectionist.console.console_context import form_of, go_to
 from projectionist.core import clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from starlette.types import Scope
 
@@ -30,6 +30,12 @@ def local(path: str) -> str:
         return "/"
     ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if ours and not parts.scheme and not parts.netloc and "\\" not in path else "/"
+
+
+def typed(form: Mapping[str, str]) -> dict[str, str]:
+    """Return what somebody has typed into a form that could not be taken, and not what the page had put there. Pure."""
+    ours = {"token", "seen", "about", "link", "next", "name"}
+    return {name: text for name, text in form.items() if name not in ours and text.strip()}
 
 
 class LoginPages:
@@ -53,6 +59,13 @@ class LoginPages:
         request = Request(scope)
         query = f"?{request.url.query}" if request.url.query else ""
         return self._page(request, 401, go_on=local(f"{own_path(scope)}{query}"))
+
+    async def outdated(self, scope: Scope) -> Response:
+        """Answer a form that was made for another login: nothing is done, and what was typed is shown."""
+        request = Request(scope)
+        query = f"?{request.url.query}" if request.url.query else ""
+        values = {"go_on": local(f"{own_path(scope)}{query}"), "typed": typed(form_of(request))}
+        return HTMLResponse(self._desk.render(request, "outdated.html", **values), status_code=403)
 
     async def show(self, _: ConsoleContext, request: Request) -> Response:
         """Ask for a name, if the link still lets somebody in; the link is not used up by looking at it."""
@@ -93,6 +106,12 @@ class LoginPages:
     def _page(
         self, request: Request, status: int, *, link: str = "", go_on: str = "/", written: bool = False
     ) -> Response:
-        values = {"link": link, "go_on": go_on, "written": written, "actor": self._actor}
+        values = {
+            "link": link,
+            "go_on": go_on,
+            "written": written,
+            "actor": self._actor,
+            "typed": typed(form_of(request)),
+        }
         text = self._desk.render(request, "login.html", **values, by_link=self._tell is not None)
         return HTMLResponse(text, status_code=status)

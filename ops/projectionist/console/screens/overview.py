@@ -33,3 +33,8 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         consumer_path=consumer_path,
         app_name=context.name,
     )
+
+
+async def frame(context: ConsoleContext, request: Request) -> Response:
+    """Show what is around each page: an open page that does not live itself asks for it."""
+    return await context.page(request, "base.html", request.query_params.get("here", ""))

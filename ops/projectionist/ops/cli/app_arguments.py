@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.operator import Act
 from projectionist.core.settings.sources import ACTOR
 from projectionist.ops.cli.output import UsageError
 
@@ -42,6 +43,11 @@ def declare_act(parser: argparse.ArgumentParser, *, required: bool = True) -> No
         help=f"who does this (default: ${ACTOR}, else the name of this user)",
     )
     parser.add_argument("--reason", required=required, help="why this is right; it is recorded")
+
+
+def act_of(args: argparse.Namespace) -> Act | None:
+    """Return who acts and why, where a reason is given; None where the command needs none and none was given."""
+    return None if args.reason is None else Act(args.actor, args.reason)
 
 
 def declare_every(parser: argparse.ArgumentParser) -> None:

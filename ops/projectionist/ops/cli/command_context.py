@@ -67,7 +67,8 @@ async def at_work(
 ) -> AsyncIterator[AtWork]:
     """Load the app, check that the database is of this release, connect.
 
-    `consumers` says how many of the names are consumers; None: all. `unnamed`: without a name all are meant.
+    `consumers` says how many of the names are consumers, each of one view; None: all, sets as well.
+    `unnamed`: without a name all are meant.
     `read_only`: the database refuses whatever this command would write, and takes as long as it needs.
     """
     found = settings()
@@ -75,7 +76,7 @@ async def at_work(
     if not names and not unnamed:
         raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
     loaded = app_arguments.load(app, App)
-    chosen = loaded.chosen(names if consumers is None else names[:consumers])
+    chosen = loaded.chosen_views(names) if consumers is None else tuple(map(loaded.view, names[:consumers]))
     with exporting(_traces_alone(found.telemetry), f"projectionist-{command}"):
         async with database(command, found) as opened:
             if read_only:

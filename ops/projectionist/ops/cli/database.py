@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from projectionist.core.postgres import connections
 from projectionist.migrations import MigrationError, plan
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
 
 
-class Database(NamedTuple):
+@dataclass(frozen=True)
+class Database:
     """A connection in no transaction, and the settings it was made by."""
 
     settings: Settings

@@ -12,7 +12,7 @@ from projectionist.ops.cli.output import Exit, UsageError, say, say_json, warn
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.ops.inspect.stream_audit import AuditResult
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 TOPIC = Topic.LOOK
 HELP = "walk a stream and list versions that are missing, or that two events claim; changes nothing"
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.ATTENTION if walked.holes or walked.reused else Exit.DONE
 
 
-async def _walk(definition: Definition, settings: Settings, args: argparse.Namespace) -> AuditResult:
+async def _walk(definition: ConsumerDefinition, settings: Settings, args: argparse.Namespace) -> AuditResult:
     from projectionist.core.nats import connections
     from projectionist.ops.cli.command_context import progress
     from projectionist.ops.inspect.stream_audit import walk

@@ -14,6 +14,8 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
 
@@ -46,16 +48,16 @@ def run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.find_servers import settings
     from projectionist.runner.app import App
 
-    host, port = _place(args.listen)
+    host, port = place(args.listen)
     found = settings()
     name, _ = app_arguments.split(args, found.app)
     loaded = app_arguments.load(name, App)
     found.refuse_strangers(consumers=[one.name for one in loaded.definitions], providers=loaded.providers)
-    asyncio.run(_serve(loaded, name, found, host, port, args))
+    asyncio.run(serve(loaded, name, found, (host, port), actor=args.actor, read_only=args.read_only))
     return Exit.DONE
 
 
-def _place(listen: str) -> tuple[str, int]:
+def place(listen: str) -> tuple[str, int]:
     """Return where to listen: this machine alone, since nobody but its people may find the way in."""
     from ipaddress import ip_address
 
@@ -74,33 +76,50 @@ def _place(listen: str) -> tuple[str, int]:
     return host, port
 
 
-async def _serve(
-    app: App, name: str, settings: Settings, host: str, port: int, args: argparse.Namespace
-) -> None:
+def require_console() -> None:
+    """Refuse to go on without the packages that the console stands on."""
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401 - only asked whether it is there
 
-        from projectionist import console
+        from projectionist import console  # noqa: F401 - as above
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in {"jinja2", "markupsafe", "starlette", "uvicorn"}:
             raise
         raise ProjectionistError(
             f"the console needs {missing.name}", remedy="Run `pip install 'projectionist[console]'`"
         ) from None
+
+
+async def serve(
+    app: App,
+    name: str,
+    settings: Settings,
+    place: tuple[str, int],
+    *,
+    actor: str,
+    read_only: bool = False,
+    told_to_end: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve it until a signal says to end, of which `told_to_end` hears."""
+    require_console()
+    import uvicorn
+
+    from projectionist import console
     from projectionist.console.access.sessions import Access, Role
     from projectionist.core.testpoints import announce
     from projectionist.ops.cli.database import database
 
     async with database("console", settings):
         pass  # another release's database, or none at all, is told here and not on every page
+    host, port = place
     bound = _bound(host, port)
-    access = Access(Role.VIEW if args.read_only else Role.DESTROY)
+    access = Access(Role.VIEW if read_only else Role.DESTROY)
     shown = f"[{host}]" if ":" in host else host
 
     def tell(link: str) -> None:
         say(f"log in, once and within 10 minutes: http://{shown}:{port}/login?link={link}")
 
-    made = console.app(app, name=name, settings=settings, access=access, actor=args.actor, tell=tell)
+    made = console.app(app, name=name, settings=settings, access=access, actor=actor, tell=tell)
     server = uvicorn.Server(
         uvicorn.Config(
             made,
@@ -116,7 +135,7 @@ async def _serve(
         signal.SIGINT,
         signal.SIGTERM,
     ):  # the server takes them, and raises them again when it has ended
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, lambda *_: told_to_end())
     tell(access.new_link())
     announce("console.listening")
     await server.serve(sockets=[bound])

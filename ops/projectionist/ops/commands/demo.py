@@ -20,6 +20,7 @@ HELP = "play a small shop on a PostgreSQL and a NATS that are started for it and
 EXAMPLE = """
 projectionist demo                  some 20,000 events, among them duplicates, reordered and lost ones
 projectionist demo --orders 500     a short one
+projectionist demo --console        keeps the shop up, with three things to mend by hand in a browser
 """
 
 NEXT = """
@@ -28,6 +29,13 @@ What to try next
   servers of a project's own:    projectionist dev up
   your app on them:              projectionist migrate shop.app:app && projectionist run shop.app:app
   where everything stands:       projectionist status --watch
+  in a browser, and mend it:     projectionist demo --console   (ten minutes: docs/guide/console.md)
+"""
+
+
+TOUR = """
+Three things wait for you in the shop: a payment that cannot be applied, one that was lost, a mail to nowhere.
+docs/guide/console.md leads through them in ten minutes. Ctrl-C ends the shop and deletes its data.
 """
 
 
@@ -37,6 +45,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--orders", type=int, default=4000, metavar="N", help="how many orders (default: 4000)"
     )
     parser.add_argument("--seed", type=int, default=7, help="which history (default: 7)")
+    parser.add_argument(
+        "--console", action="store_true", help="keep the shop up afterwards, with a console, until Ctrl-C"
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:8710",
+        help="where the console is (default: 127.0.0.1:8710)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
 
 
@@ -44,15 +61,22 @@ def run(args: argparse.Namespace) -> int:
     """Start both servers in a temporary folder, play, compare, delete everything."""
     from projectionist.core.settings.secret import Url
     from projectionist.core.settings.settings import Nats, Postgres, Settings
+    from projectionist.ops.commands import console
     from projectionist.ops.embedded import temporary
 
+    place = console.place(args.listen)
+    if args.console:
+        console.require_console()
     note("Starting a PostgreSQL (fsync on) and a NATS server (syncing every two minutes, its default).")
     with temporary(durable=True) as servers:
         addresses = servers.up()
         postgres = Postgres(url=Url(addresses.postgres_url))
-        outcome = asyncio.run(
-            _play(Settings(postgres=postgres, nats=Nats(url=(Url(addresses.nats_url),))), args)
-        )
+        settings = Settings(postgres=postgres, nats=Nats(url=(Url(addresses.nats_url),)))
+        outcome = asyncio.run(_play(settings, args))
+        if args.console:
+            note(_summary(outcome))
+            note(TOUR)
+            asyncio.run(_keep_up(settings, place))
         note("Stopping both and deleting their data.")
     well = not any(outcome.differing.values()) and not outcome.doubled
     if args.json:
@@ -62,6 +86,17 @@ def run(args: argparse.Namespace) -> int:
         if well:
             note(NEXT)
     return Exit.DONE if well else Exit.FAILED
+
+
+async def _keep_up(settings: Settings, place: tuple[str, int]) -> None:
+    from projectionist.ops.cli import app_arguments
+    from projectionist.ops.commands.console import serve
+    from projectionist.ops.demo.play import APP
+    from projectionist.ops.demo.shop.app import app
+    from projectionist.ops.demo.trouble import keep_up
+
+    actor = app_arguments.actor()
+    await keep_up(settings, lambda told: serve(app, APP, settings, place, actor=actor, told_to_end=told))
 
 
 async def _play(settings: Settings, args: argparse.Namespace) -> DemoResult:

@@ -76,7 +76,7 @@ async def _run(args: argparse.Namespace) -> int:
 
     found = settings()
     app, _ = app_arguments.split(args, found.app)
-    chosen = _chosen(app_arguments.load(app, App).chosen(args.consumer or ()), args.stream)
+    chosen = _chosen(app_arguments.load(app, App).chosen_views(args.consumer or ()), args.stream)
     if args.reveal:
         names = [one.name for definitions in chosen.values() for one in definitions]
         await record_reveal(found, "events", names, "events check", Act(args.actor, args.reason))

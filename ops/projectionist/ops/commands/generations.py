@@ -12,6 +12,7 @@ from projectionist.ops.cli.output import Exit, UsageError, say, say_json, table
 if TYPE_CHECKING:
     from projectionist.ops.cli.command_context import AtWork
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.runner.rebuild.open_builds import BuildReport
 
 TOPIC = Topic.HISTORY
 HELP = "list the generations of a read model, go back to a kept one, or drop it"
@@ -26,6 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("act", choices=("list", "rollback", "drop"), help="what to do")
     app_arguments.declare(parser, names="the projection, then for rollback and drop the generation")
+    app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 
 
@@ -53,12 +55,14 @@ async def _run(args: argparse.Namespace) -> int:
 
 async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) -> int:
     from projectionist.runner.read_models.generations import generations
+    from projectionist.runner.rebuild.open_builds import open_builds
     from projectionist.runner.rebuild.registration_check import registered
 
     row = await registered(work.queries, definition, going_back=True)
     found = await generations(work.queries, row["view"])
+    opened = await open_builds(work.queries, definition.name)
     if args.json:
-        say_json({"consumer": definition.name, "generations": found})
+        say_json({"consumer": definition.name, "generations": found, "builds": opened})
         return Exit.DONE
     rows = [("generation", "state", "revision", "created", "kept until", "rollback")]
     rows += [
@@ -69,8 +73,15 @@ async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) 
         )
         for g in found
     ]
-    say(table(rows))
+    say("\n".join([table(rows), *map(_opened, opened)]))
     return Exit.DONE
+
+
+def _opened(one: BuildReport) -> str:
+    far = "" if one.share is None else f" {one.share:.0%}"
+    left = "" if one.left_s is None or not one.is_built else f", {one.left_s:.0f} s left"
+    does = f"{one.doing}{far}{left}, by {one.owner}" if one.is_built else "nobody builds it: rebuild goes on"
+    return f"open: {one.kind} of generation {one.generation}, {one.phase}: {does}"
 
 
 async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
@@ -79,13 +90,12 @@ async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definiti
 
     watched = progress(definition.name, None)
     options = Options(back_to=number)
-    back = await Rebuild(definition, work.settings, work.client, watched, options).run()
+    act = app_arguments.act_of(args)
+    back = await Rebuild(definition, work.settings, work.client, watched, options, act=act).run()
     if args.json:
         say_json({"rolled_back": back})
     else:
-        say(
-            f"{back.consumer}: generation {back.generation} is live again, {back.caught_up:,} events caught up"
-        )
+        say(f"{back.consumer}: generation {number} is live again, {back.caught_up:,} events caught up")
     return Exit.DONE
 
 
@@ -94,7 +104,8 @@ async def _drop(args: argparse.Namespace, work: AtWork, definition: Definition, 
     from projectionist.runner.rebuild.registration_check import registered
 
     row = await registered(work.queries, definition, going_back=True)
-    await drop(work.queries, row["view"], number)
+    act = app_arguments.act_of(args)
+    await drop(work.queries, row["view"], number, consumer=row["number"], act=act)
     if args.json:
         say_json({"dropped": number})
     else:

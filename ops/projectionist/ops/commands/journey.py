@@ -122,7 +122,7 @@ async def _names(app: str | None, settings: Settings, broker: AsyncExitStack) ->
         return None
     clients: list[Client] = []
     try:
-        definitions = app_arguments.load(named, App).definitions
+        definitions = app_arguments.load(named, App).views
     except Exception as error:
         if app is not None:
             raise

@@ -146,7 +146,7 @@ def _script(pending: PendingChanges) -> str:
     parts = [script(each, pending.schema) for each in pending.release]
     for change in pending.read_models:
         lines = [
-            f"-- read model of {change.consumer}: {change.what}",
+            f"-- read model of {change.view}: {change.what}",
             *(f"-- {note}" for note in change.notes),
         ]
         lines += [f"-- needs a rebuild: {reason}" for reason in change.rebuild]
@@ -162,11 +162,9 @@ def _summary(pending: PendingChanges, *, done: bool) -> str:
     lines = [f"{word} schema {pending.schema}: {each.name}" for each in pending.release]
     for change in pending.read_models:
         if change.rebuild:
-            lines.append(f"{change.consumer} needs a rebuild: {'; '.join(change.rebuild)}")
+            lines.append(f"{change.view} needs a rebuild: {'; '.join(change.rebuild)}")
         else:
-            lines.append(
-                f"{'done' if done else 'pending'}: {change.what} the read model of {change.consumer}"
-            )
+            lines.append(f"{'done' if done else 'pending'}: {change.what} the read model of {change.view}")
         lines += [f"  note: {note}" for note in change.notes]
     lines += [f"{'done' if done else 'pending'}: {statement}" for statement in pending.indexes]
     if lines:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
     found = settings()
     name, names = app_arguments.split(args, found.app)
-    chosen = app_arguments.load(name, App).chosen(names)
+    chosen = app_arguments.load(name, App).chosen_views(names)
     models = [of_class(d, d.table) for d in chosen if d.table is not None]
     models += asyncio.run(_of_tables(found, [d for d in chosen if d.tables]))
     say(source(args.library, name, models).rstrip("\n"))

@@ -14,7 +14,7 @@ from projectionist.ops.cli.output import Exit, log_level, note
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 TOPIC = Topic.RUN
 HELP = "export the state of consumers and the outbox, also while no process runs them, until it is stopped"
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     return event_loop.run(_run(chosen, found))
 
 
-async def _run(definitions: Sequence[Definition] | None, settings: Settings) -> int:
+async def _run(definitions: Sequence[ConsumerDefinition] | None, settings: Settings) -> int:
     from projectionist.migrations import MigrationError, plan
     from projectionist.ops.cli.process_telemetry import telling
     from projectionist.runner.process.observe import observe

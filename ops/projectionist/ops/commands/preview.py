@@ -106,6 +106,8 @@ def _compared(one: PreviewResult) -> Iterator[str]:
         yield "  live rows are by older code than what runs, in part: what differs is not this change's alone"
     if one.columns:
         yield from _columns(one.columns)
+    if one.looked_up:
+        yield f"  {one.looked_up:,} of these look up tables as they are now, which may be all of the difference"
     if one.by_column:
         yield f"  by column: {', '.join(f'{name} in {n:,}' for name, n in sorted(one.by_column.items()))}"
     if one.only_live or one.only_new:

@@ -50,7 +50,7 @@ async def _run(args: argparse.Namespace) -> int:
         async def lend() -> AsyncIterator[Connection]:
             yield work.connection
 
-        names = [definition.name for definition in work.definitions]
+        names = list(dict.fromkeys(definition.consumer for definition in work.definitions))
         report = await Purger(lend, work.settings, names, streams(work.client)).run(dry_run=args.dry_run)
         over = await _generations(work, report, dry_run=args.dry_run)
     if args.json:
@@ -73,13 +73,13 @@ async def _generations(work: AtWork, report: PurgeReport, *, dry_run: bool) -> d
     found: dict[str, list[int]] = {}
     whose = await ownership(work.connection, work.queries.schema)
     for definition in work.definitions:
-        row = await work.queries.row("select_consumer", definition.name)
+        row = await work.queries.row("select_view", definition.name)
         over = [] if row is None else await expired(work.queries, row["view"])
         if over and not whose.owns and not dry_run:
             kept = f"generations {', '.join(map(str, over))} are over: run this as {whose.owner!r}, who owns them"
-            report.held.append(Held(definition.name, kept))
+            report.held.append(Held(definition.full_name, kept))
         elif row is not None and over:
-            found[definition.name] = over if dry_run else await sweep(work.queries, row["view"])
+            found[definition.full_name] = over if dry_run else await sweep(work.queries, row["view"])
     return found
 
 

@@ -11,8 +11,11 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say, say_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from projectionist.ops.cli.command_context import AtWork
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.runner.rebuild.compare import Compared
     from projectionist.runner.rebuild.plan import Plan
     from projectionist.runner.rebuild.rebuild import Rebuilt
 
@@ -78,7 +81,8 @@ async def _run(args: argparse.Namespace) -> int:
         say_json({"rebuilt": rebuilt})
     else:
         say("\n".join(_summary(one, values=args.reveal) for one in rebuilt))
-    differs = any(one.compared.differences and not one.compared.expected for one in rebuilt)
+    compared = [view.compared for one in rebuilt for view in one.views]
+    differs = any(one.differences and not one.expected for one in compared)
     return Exit.ATTENTION if differs else Exit.DONE
 
 
@@ -97,7 +101,8 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
 
     watched = progress(definition.name, args.throttle)
     try:
-        done = await Rebuild(definition, work.settings, work.client, watched, options).run()
+        act = app_arguments.act_of(args)
+        done = await Rebuild(definition, work.settings, work.client, watched, options, act=act).run()
     except HandlersFailed as failed:
         if args.reveal:
             await _reveal(args, work, definition)
@@ -112,8 +117,9 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
         raise
     if args.reveal:
         await _reveal(args, work, definition)
-    elif done.compared.differences:
-        done.compared.differences = [without_row(each) for each in done.compared.differences]
+    else:
+        for view in done.views:
+            view.compared.differences = [without_row(each) for each in view.compared.differences]
     return done
 
 
@@ -139,29 +145,39 @@ async def _plan(args: argparse.Namespace, work: AtWork) -> int:
 async def _abort(args: argparse.Namespace, work: AtWork) -> int:
     from projectionist.runner.rebuild.rebuild import give_up
 
-    ended = {d.name: await give_up(d, work.settings) for d in work.definitions}
+    act = app_arguments.act_of(args)
+    ended = {d.name: await give_up(d, work.settings, act) for d in work.definitions}
     if args.json:
         say_json({"aborted": ended})
     else:
-        for name, generation in ended.items():
-            said = "no build is open" if generation is None else f"gave up generation {generation}"
-            say(f"{name}: {said}")
+        for name, generations in ended.items():
+            said = [f"{view}: gave up generation {generation}" for view, generation in generations.items()]
+            say("\n".join(said) or f"{name}: no build is open")
     return Exit.DONE
 
 
 def _summary(one: Rebuilt, *, values: bool) -> str:
     again = ", gone on with" if one.resumed else ""
-    done = f"{one.events:,} events, {one.rows:,} rows, {one.caught_up:,} caught up, {one.seconds:.1f} s"
-    lines = [f"{one.consumer}: generation {one.generation} is live{again}: {done}"]
+    made = ", ".join(f"generation {view.generation} of {view.view}" for view in one.views)
+    if len(one.views) == 1:
+        made = f"generation {one.views[0].generation}"
+    rows = sum(view.compared.rows for view in one.views)
+    done = f"{one.events:,} events, {rows:,} rows, {one.caught_up:,} caught up, {one.seconds:.1f} s"
+    lines = [f"{one.consumer}: {made} is live{again}: {done}"]
     lines += [f"  not sent, as history makes no effects: {n:,} x {slot}" for slot, n in one.silent.items()]
-    if one.compared.differences:
-        expected = " (expected: other code made the live rows)" if one.compared.expected else ""
-        more = "more than " if one.compared.more else ""
-        lines.append(f"  {more}{len(one.compared.differences)} rows differ from before{expected}:")
-        lines += [f"    {difference.told(values=values)}" for difference in one.compared.differences[:SHOWN]]
-    if one.compared.left_out:
-        lines.append(f"  not compared, as only one side has them: {', '.join(one.compared.left_out)}")
-    return "\n".join(lines)
+    return "\n".join(
+        [*lines, *(line for view in one.views for line in _compared(view.compared, values=values))]
+    )
+
+
+def _compared(compared: Compared, *, values: bool) -> Iterator[str]:
+    if compared.differences:
+        expected = " (expected: other code made the live rows)" if compared.expected else ""
+        more = "more than " if compared.more else ""
+        yield f"  {more}{len(compared.differences)} rows differ from before{expected}:"
+        yield from (f"    {difference.told(values=values)}" for difference in compared.differences[:SHOWN])
+    if compared.left_out:
+        yield f"  not compared, as only one side has them: {', '.join(compared.left_out)}"
 
 
 def _shown(one: Plan) -> str:

@@ -45,12 +45,14 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.command_context import at_work, progress
+    from projectionist.projections.compiled.definition import Kind
     from projectionist.runner.verify.verify import Verifier
 
     async with at_work(args, command="verify") as work:
         await work.connection.execute("set statement_timeout = 0")
         found = []
-        for definition in work.definitions:
+        with_rows = [one for one in work.definitions if not (one.is_member and one.kind is Kind.REACTOR)]
+        for definition in with_rows or work.definitions:
             watched = progress(definition.name, args.throttle, what="verify")
             verifier = Verifier(work.queries, definition, work.settings, work.client, watched)
             found.append(await verifier.run(None if args.all else args.sample))
@@ -80,6 +82,12 @@ def _summary(one: Verified) -> str:
         since = f", from {each.since} on" if each.since else ""
         lines.append(
             f"  {each.key}{since}: live {values_of(each.live)}, by its events {values_of(each.folded)}"
+        )
+    if one.not_judged:
+        shown = ", ".join(one.not_judged_keys[:20])
+        lines.append(
+            f"  {one.not_judged:,} more differ and are not judged, since their handlers look up tables that others "
+            f"change: {shown}"
         )
     lines += [
         f"  {row.key}: the stream no longer holds {row.lost}; what is left does not make the row"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -19,6 +18,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.sources import PREFIX
 from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.ops.cli.output import warn
+from projectionist.ops.workers.worker_end import ending_in_words
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
@@ -47,7 +47,7 @@ class DemoProcess(msgspec.Struct, frozen=True):
             return
         said = self.show()
         raise DemoError(
-            f"{self.name} {ending(code)} while the demo needed it",
+            f"{self.name} {ending_in_words(code)} while the demo needed it",
             remedy="What it said stands above" if said else "It said nothing",
         )
 
@@ -67,11 +67,6 @@ class DemoProcess(msgspec.Struct, frozen=True):
         if text:
             warn(text)
         return bool(text)
-
-
-def ending(code: int) -> str:
-    """Return how a process with this exit code has ended, in words."""
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 @asynccontextmanager

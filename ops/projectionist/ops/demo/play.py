@@ -116,7 +116,7 @@ async def _publish(client: Client, facts: Sequence[DemoEvent], seed: int) -> int
     ):
         chunk: list[Draft] = []
         for fact, again in careless(facts, Chances(), random.Random(seed)):  # noqa: S311 - as above
-            chunk.append(_draft(publisher, fact, again=again))
+            chunk.append(draft(publisher, fact, again=again))
             if len(chunk) == CHUNK:
                 await publisher.publish_many(chunk)
                 sent, chunk = sent + len(chunk), []
@@ -124,20 +124,19 @@ async def _publish(client: Client, facts: Sequence[DemoEvent], seed: int) -> int
     return sent + len(chunk)
 
 
-def _draft(publisher: Publisher, fact: DemoEvent, *, again: bool) -> Draft:
-    draft = publisher.draft(
+def draft(publisher: Publisher, fact: DemoEvent, *, again: bool = False) -> Draft:
+    """Return what is sent for a fact; `again`: by a producer that has forgotten that it was."""
+    made = publisher.draft(
         fact.event,
         aggregate=f"{fact.kind}/{fact.aggregate}",
         version=fact.version,
         id=f"{fact.kind}-{fact.aggregate}-{fact.version}",
     )
     if not again:
-        return draft
+        return made
     # A producer without message ids: the stream cannot know that it has this event already.
-    careless_headers = {
-        name: value for name, value in draft.headers.items() if name != cloudevents.MESSAGE_ID
-    }
-    return msgspec.structs.replace(draft, headers=careless_headers)
+    careless_headers = {name: value for name, value in made.headers.items() if name != cloudevents.MESSAGE_ID}
+    return msgspec.structs.replace(made, headers=careless_headers)
 
 
 async def _settled(client: Client, connection: Connection, schema: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Nats, Settings
     from projectionist.projections import Stream
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.jetstream.api import StreamConfig, StreamInfo
     from projectionist.runner.jetstream.durable_owner import DurableMark
 
@@ -160,7 +160,7 @@ def _origins(about: str, config: StreamConfig) -> Iterator[Check]:
 
 async def held(
     client: Client,
-    definition: Definition,
+    definition: ConsumerDefinition,
     row: Row,
     settings: Settings,
     found: StreamInfo,

@@ -16,20 +16,26 @@ LOOK = "The reason says what; the log of the process, where"
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
+    from projectionist.runner.batch.lookup_reader import LookupUnavailable
     from projectionist.runner.consumers.status import SetbackStatus
     from projectionist.runner.jetstream.api import StreamInfo
 
 
 def registered(
-    definition: Definition, row: Row | None, settings: Settings, found: StreamInfo | None
+    definition: ConsumerDefinition,
+    row: Row | None,
+    views: Mapping[str, Row],
+    settings: Settings,
+    found: StreamInfo | None,
 ) -> Iterator[Check]:
-    """Check one consumer of the app."""
+    """Check one consumer of the app; `views` are those that the database knows, by name."""
     name = definition.name
     if row is None:
         yield attention(name, "registered", "it is not in the database yet", "projectionist migrate")
         return
-    yield from _code(definition, row)
+    for view in definition.views:
+        yield from _view(view, views.get(view.name))
     if definition.unfollowed:
         yield note(
             name,
@@ -37,21 +43,13 @@ def registered(
             f"a change of {'; '.join(definition.unfollowed)} is not noticed as new code",
             "Raise revision= when it changes what events do, or name it by a constant of the module",
         )
-    if definition.below_shared:
-        yield note(
-            name,
-            "rows",
-            f"{', '.join(definition.below_shared)} takes the rows that are there: one that another aggregate makes at "
-            "the same moment may be left out, and a rebuild may differ",
-            "Make rows= the aggregate's own, or let a later event repeat it",
-        )
     yield from _waiting(name, row)
     yield from _processes(name, row)
     yield from _settings(definition, row, settings, found)
 
 
 def _settings(
-    definition: Definition, row: Row, settings: Settings, found: StreamInfo | None
+    definition: ConsumerDefinition, row: Row, settings: Settings, found: StreamInfo | None
 ) -> Iterator[Check]:
     name, policy = definition.name, settings.policy(definition.name)
     read = msgspec.json.decode(row["headers"], type=list[tuple[str, dict[str, str]]])
@@ -73,8 +71,17 @@ def _settings(
         )
 
 
+def lookups(definition: Definition, refused: LookupUnavailable | None) -> Iterator[Check]:
+    """Check that the tables its handlers look up can be read by this role."""
+    if refused is not None:
+        yield attention(definition.name, "lookups", refused.message, refused.remedy)
+    elif definition.references:
+        tables = ", ".join(one.table.public for one in definition.references)
+        yield well(definition.name, "lookups", tables)
+
+
 def strangers(
-    rows: Sequence[Row], definitions: Sequence[Definition], known: Mapping[str, object]
+    rows: Sequence[Row], definitions: Sequence[ConsumerDefinition], known: Mapping[str, object]
 ) -> Iterator[Check]:
     """Check consumers that the database knows and the app does not. `known`: the app's providers."""
     ours = {one.name for one in definitions} | {name for one in definitions for name in one.formerly}
@@ -103,7 +110,7 @@ def setback(one: SetbackStatus) -> Check:
     return note(about, "setback", found, one.remedy)
 
 
-def providers(definition: Definition, known: Mapping[str, object]) -> Iterator[Check]:
+def providers(definition: ConsumerDefinition, known: Mapping[str, object]) -> Iterator[Check]:
     """Check that a relay can carry out its intents."""
     if lacking := definition.lacking(known):
         yield attention(
@@ -139,8 +146,33 @@ def refused(row: Row) -> Check:
     )
 
 
+def _view(view: Definition, row: Row | None) -> Iterator[Check]:
+    name = view.full_name
+    if row is None or row["state"] == "retired":
+        yield attention(name, "registered", "it is not in the database yet", "projectionist migrate")
+        return
+    if row["state"] == "joining":
+        yield note(
+            name, "state", "it is not there yet", f"projectionist rebuild {name} builds it, and it joins"
+        )
+    elif row["state"] == "detached":
+        yield attention(
+            name, "state", "it is left out: its rows stay as they are", f"projectionist rebuild {name}"
+        )
+    else:
+        yield from _code(view, row)
+    if view.below_shared:
+        yield note(
+            name,
+            "rows",
+            f"{', '.join(view.below_shared)} takes the rows that are there: one that another aggregate makes at "
+            "the same moment may be left out, and a rebuild may differ",
+            "Make rows= the aggregate's own, or let a later event repeat it",
+        )
+
+
 def _code(definition: Definition, row: Row) -> Iterator[Check]:
-    name = definition.name
+    name = definition.full_name
     if definition.revision > row["revision"]:
         yield note(
             name, "code", f"revision {definition.revision} is to be built", "projectionist run builds it"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,7 @@ from projectionist.ops.doctor import (
 from projectionist.ops.doctor.check import Check, Level, attention, well
 from projectionist.ops.doctor.questions import questions
 from projectionist.outbox.admin import status
+from projectionist.runner.batch.lookup_reader import unavailable
 from projectionist.runner.consumers.status import setbacks
 from projectionist.runner.jetstream.durable_owner import DurableMark
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.database_identity import Owner
     from projectionist.core.settings.settings import Settings
     from projectionist.projections import Stream
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.app import App
     from projectionist.runner.jetstream.api import StreamInfo
 
@@ -60,25 +61,32 @@ class Examined(msgspec.Struct):
         return all(check.level != Level.ATTENTION for check in self.checks)
 
 
-async def examine(app: App, definitions: Sequence[Definition], settings: Settings) -> Examined:
+class Registered(NamedTuple):
+    """What the database knows, by name."""
+
+    consumers: Mapping[str, Row]
+    views: Mapping[str, Row]
+
+
+async def examine(app: App, definitions: Sequence[ConsumerDefinition], settings: Settings) -> Examined:
     """Look at the servers, the streams and these consumers; what does not answer is a finding, not an error."""
     checks: list[Check] = list(encryption.checks(app, settings))
     checks += settings_file.checks(project_servers.find(Path.cwd(), FILE).parent / FILE)
     rows, home = await _database(app, definitions, settings, checks)
     streams = await _broker(definitions, app.streams, settings, checks, rows, home)
     for definition in definitions:
-        row = None if rows is None else rows.get(definition.name)
         if rows is not None:
-            checks += consumers.registered(definition, row, settings, streams.get(definition.stream))
+            row, found = rows.consumers.get(definition.name), streams.get(definition.stream)
+            checks += consumers.registered(definition, row, rows.views, settings, found)
         checks += consumers.providers(definition, app.providers)
     asked = {one.name: questions(one, settings, streams.get(one.stream)) for one in definitions}
     return Examined(checks, asked)
 
 
 async def _database(
-    app: App, definitions: Sequence[Definition], settings: Settings, checks: list[Check]
-) -> tuple[dict[str, Row] | None, Owner | None]:
-    """Return the consumers' rows by name, and whose the schema is; None where they cannot be read."""
+    app: App, definitions: Sequence[ConsumerDefinition], settings: Settings, checks: list[Check]
+) -> tuple[Registered | None, Owner | None]:
+    """Return what is registered, and whose the schema is; None where that cannot be read."""
     try:
         connection = await db.connect(settings.postgres, application_name="projectionist doctor")
     except ProjectionistError as error:
@@ -106,14 +114,14 @@ async def _database(
 async def _rows(
     connection: Connection,
     app: App,
-    definitions: Sequence[Definition],
+    definitions: Sequence[ConsumerDefinition],
     settings: Settings,
     checks: list[Check],
-) -> dict[str, Row]:
+) -> Registered:
     statements = Statements("projectionist.ops", settings.postgres.schema)
     silent_s = SILENT_BEATS * settings.run.heartbeat_s
-    codes = [definition.code for definition in definitions]
-    found = await connection.fetch(statements["select_consumer_checks"], silent_s, codes)
+    codes = [view.code for definition in definitions for view in definition.views]
+    found = await connection.fetch(statements["select_consumer_checks"], silent_s)
     checks += consumers.strangers(found, app.definitions, app.providers)
     lacking = await connection.fetch(
         statements["count_unversioned_intents"], consumers.versioned(app.providers)
@@ -124,16 +132,19 @@ async def _rows(
     checks += observer.checks(await observer.look(connection, settings, silent_s), settings.telemetry)
     checks += map(consumers.refused, await connection.fetch(statements["doctor_refused"]))
     checks += map(consumers.setback, await setbacks(connection, settings.postgres.schema))
+    for one in [view for definition in definitions for view in definition.views]:
+        checks += consumers.lookups(one, await unavailable(connection, one))
     checks += await roles.look(connection, settings.postgres.schema, [row["number"] for row in found])
-    return {row["name"]: row for row in found}
+    views = await connection.fetch(statements["select_view_checks"], codes)
+    return Registered({row["name"]: row for row in found}, {row["name"]: row for row in views})
 
 
 async def _broker(
-    definitions: Sequence[Definition],
+    definitions: Sequence[ConsumerDefinition],
     declared: Sequence[Stream],
     settings: Settings,
     checks: list[Check],
-    rows: dict[str, Row] | None,
+    rows: Registered | None,
     home: Owner | None,
 ) -> dict[str, StreamInfo]:
     try:
@@ -163,15 +174,15 @@ async def _broker(
 
 async def _of(
     client: Client,
-    definition: Definition,
+    definition: ConsumerDefinition,
     stream: StreamInfo,
     settings: Settings,
-    rows: dict[str, Row] | None,
+    rows: Registered | None,
     home: Owner | None,
 ) -> list[Check]:
     checks: list[Check] = []
-    if rows is not None and definition.name in rows:
-        row = rows[definition.name]
+    if rows is not None and definition.name in rows.consumers:
+        row = rows.consumers[definition.name]
         durable_mark = None if home is None else DurableMark(home, row["number"], definition.name)
         checks += await broker_checks.held(client, definition, row, settings, stream, durable_mark)
     return checks + await identities.look(client, definition, settings, stream)

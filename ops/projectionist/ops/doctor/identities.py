@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.jetstream.api import StreamInfo
 
 SAMPLE = 500
 NAMED = 3
 
 
-async def look(client: Client, definition: Definition, settings: Settings, found: StreamInfo) -> list[Check]:
+async def look(
+    client: Client, definition: ConsumerDefinition, settings: Settings, found: StreamInfo
+) -> list[Check]:
     """Check that producers name their events, and that those can be read."""
     policy, name = settings.policy(definition.name), definition.name
     read, unnamed, bad, sources = await _read(client, definition, Decoder.of(definition, policy), found)
@@ -60,7 +62,7 @@ async def look(client: Client, definition: Definition, settings: Settings, found
 
 
 async def _read(
-    client: Client, definition: Definition, reader: Decoder, found: StreamInfo
+    client: Client, definition: ConsumerDefinition, reader: Decoder, found: StreamInfo
 ) -> tuple[int, int, str, set[str]]:
     """Return how many of the last events were read, how many have no id, what is wrong with the first bad one
     (its text may quote the event, and a digest stands for it), and which sources they say they have."""

@@ -9,7 +9,7 @@ from projectionist.runner.retention.safety import kept_s, plain
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy, Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.jetstream.api import StreamInfo
 
 _ORDER = {
@@ -19,7 +19,9 @@ _ORDER = {
 }
 
 
-def questions(definition: Definition, settings: Settings, found: StreamInfo | None) -> list[tuple[str, str]]:
+def questions(
+    definition: ConsumerDefinition, settings: Settings, found: StreamInfo | None
+) -> list[tuple[str, str]]:
     """Return question and answer; `found` is the stream, where it could be asked."""
     name, policy, sequence = definition.name, settings.policy(definition.name), definition.sequence
     metrics = settings.telemetry.metrics
@@ -63,13 +65,15 @@ def _stable(identity: str, sequence: str) -> str:
     return "yes: the producer's, else aggregate and version"
 
 
-def _keys(definition: Definition) -> str:
-    slots = ", ".join(sorted(definition.slots))
+def _keys(definition: ConsumerDefinition) -> str:
+    slots = ", ".join(sorted(slot for view in definition.views for slot in view.slots))
     return f"consumer, event and slot ({slots}); no attempt, no revision" if slots else "it has none"
 
 
-def _replay(definition: Definition, policy: Policy) -> str:
-    allowed = policy.replay or ("forbidden" if definition.kind is Kind.REACTOR else "no-effects")
+def _replay(definition: ConsumerDefinition, policy: Policy) -> str:
+    allowed = policy.replay or (
+        "forbidden" if all(one.kind is Kind.REACTOR for one in definition.views) else "no-effects"
+    )
     return f'"{allowed}"; settled events are duplicates, whatever it says'
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from projectionist.outbox.intents.intent import Intent
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.projections.event import AnyEvent
     from projectionist.projections.stream import Stream
 
@@ -30,7 +30,7 @@ _SCHEMAS = "#/components/schemas/{name}"
 Document = dict[str, Any]
 
 
-def async_api(title: str, definitions: Sequence[Definition], streams: Sequence[Stream]) -> Document:
+def async_api(title: str, definitions: Sequence[ConsumerDefinition], streams: Sequence[Stream]) -> Document:
     """Return the document. Its version is a digest of all else, so that a changed contract has another one.
 
     A channel is a subject of a stream, as the stream declares it, else as consumers name it; and a provider, whose
@@ -64,14 +64,14 @@ class _Contract:
             summary = f"{stream.source} publishes to {stream.name}"
             self._operate(f"{stream.name}.publish", "send", channel, sent, summary=summary)
 
-    def consume(self, d: Definition) -> None:
+    def consume(self, d: ConsumerDefinition) -> None:
         """Enter what a consumer reads, and what it asks for."""
         about: Document = {"x-kind": str(d.kind)}
-        if d.owned:
-            about["x-tables"] = [table.public for table in d.owned]
+        if tables := [table.public for view in d.views for table in view.owned]:
+            about["x-tables"] = tables
         for at, pattern in enumerate(d.subjects.patterns, 1):
             channel = self._channel(d.stream, pattern, pattern.text)
-            read = [self._event(channel, kind, handler.event) for kind, handler in sorted(d.handlers.items())]
+            read = [self._event(channel, kind, event) for kind, event in sorted(d.events.items())]
             name = d.name if len(d.subjects.patterns) == 1 else f"{d.name}.{at}"
             self._operate(name, "receive", channel, read, **_told(d.cls), **about)
         for intent in d.intents:
@@ -116,7 +116,7 @@ class _Contract:
         }
         return self._enter(channel, _key(kind), event, message)
 
-    def _intend(self, d: Definition, intent: type[Intent]) -> None:
+    def _intend(self, d: ConsumerDefinition, intent: type[Intent]) -> None:
         options = options_of(intent)
         channel = _key(f"provider.{options.provider}")
         self._channels.setdefault(

@@ -92,7 +92,7 @@ def of_class(d: Definition, table: Table) -> RowModel:
 
 async def of_table(queries: Queries, d: Definition, table: Table) -> RowModel | None:
     """Return the model of a view of a SqlProjection, as the database has it; None where it is not there, or keyless."""
-    row = await queries.row("select_consumer", d.name)
+    row = await queries.row("select_view", d.name)
     if row is None:
         return None
     physical = ddl.physical(table, queries.schema, row["generation"])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.history.progress import Progress
 
@@ -152,7 +152,7 @@ def _claim(
 
 async def walk(
     client: Client,
-    definition: Definition,
+    definition: ConsumerDefinition,
     settings: Settings,
     progress: Progress,
     *,

@@ -68,9 +68,11 @@ class StagedIntent(msgspec.Struct, gc=False):
     """How long after that it is not sent any more."""
     cancels: str | None = None
     """Of a Cancel: the names of the class whose intents it takes back, as JSON."""
+    view: int | None = None
+    """The view whose handler asked for it."""
 
 
-_RARE = ("baggage", "due", "guard", "expires_s", "cancels")
+_RARE = ("baggage", "due", "guard", "expires_s", "cancels", "view")
 """Fields that most batches have no value for."""
 _NAMES = tuple(field.name for field in msgspec.structs.fields(StagedIntent))
 

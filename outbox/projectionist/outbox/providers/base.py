@@ -44,7 +44,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     `body`: the intent's canonical JSON, frozen when it was written. `wire`: the bytes that `render` made of it at the
     first attempt, the same for every later one (empty while it is being rendered). `id`, `source`,
     `aggregate`, `version`: the event behind the intent, or, where `produced` (a producer's `Outbox.add` wrote it), the
-    event that it is; `created`: when the intent was written. `baggage`: what the settings allow of the event's.
+    event that it is; `created`: when the intent was written, and `due`: when it was to be sent, if that was later.
+    `baggage`: what the settings allow of the event's.
     `lookup_hint`: what `Provider.lookup_hint` gave before the first attempt. `timeout_s`: how long the attempt may
     take; `not_after`: the moment of `core.clock.now()` from which no first byte may leave, since another relay
     may then hold the intent.
@@ -63,6 +64,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
     produced: bool = False
     created: datetime = _EPOCH
+    due: datetime | None = None
     traceparent: str | None = None
     tracestate: str | None = None
     baggage: str | None = None

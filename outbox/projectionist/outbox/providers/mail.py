@@ -55,7 +55,7 @@ def compose(
     message = EmailMessage(policy=_POLICY)
     recipients = _addressed(message, fields, origin, allow_literals)
     message["Message-ID"] = f"<{request.key}@{origin.domain}>"
-    message["Date"] = request.created
+    message["Date"] = request.due or request.created
     message["Auto-Submitted"] = "auto-generated"
     for name, value in trace_context(request)[:1]:
         message[name.capitalize()] = value

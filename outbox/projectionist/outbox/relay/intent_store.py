@@ -359,6 +359,7 @@ def _request(
         version=row["version"],
         produced=row["consumer"] == 0,
         created=row["created"],
+        due=row["due"],
         traceparent=traceparent,
         tracestate=tracestate,
         baggage=baggage.permitted(row["baggage"], allowed),

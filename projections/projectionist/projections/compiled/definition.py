@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 from projectionist.core.errors import DefinitionError
-from projectionist.core.identifiers import checked
-from projectionist.core.nats.subject_tokens import is_stream_name
 from projectionist.outbox.intents.intent import Intent, options_of
 from projectionist.projections import event as events
 from projectionist.projections.annotations import mentioned_intents
 from projectionist.projections.compiled import unique_names
+from projectionist.projections.compiled.class_options import (
+    Baseline,
+    ClassOptions,
+    Decrypt,
+    Effects,
+    Sequencing,
+    ViewOptions,
+    check_policy,
+    check_revision,
+    checked_name,
+    subjects_of,
+)
 from projectionist.projections.compiled.fingerprint import code_of, shape_of
+from projectionist.projections.compiled.lookup_keys import ask_of
 from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.projections.errors import EventError
 from projectionist.projections.event import AnyEvent
 from projectionist.projections.handlers import Handler
+from projectionist.projections.lookups import Reference
 from projectionist.projections.tables.table import Index, Table
-
-Sequencing = Literal["contiguous", "monotonic", "unordered"]
-Baseline = int | Literal["first", "any"]
-Effects = Literal["now", "beginning"]
-Decrypt = Callable[[str, bytes], bytes]
 
 ATTRIBUTE = "__projectionist__"
 
@@ -37,26 +43,13 @@ class Kind(StrEnum):
     PROJECTION = "projection"
     REACTOR = "reactor"
     SQL = "sql"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassOptions:
-    """The class keywords that every kind of consumer takes."""
-
-    stream: str
-    subjects: str | tuple[str, ...]
-    name: str | None = None
-    formerly: tuple[str, ...] = ()
-    sequence: Sequencing = "contiguous"
-    baseline: Baseline = "first"
-    revision: int = 1
-    effects: Effects = "now"
-    decrypt: Decrypt | None = None
+    SET = "set"
+    """Of a consumer that feeds several views, each of a kind of its own."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Definition:
-    """One consumer as its class declares it."""
+class ConsumerDefinition:
+    """One consumer as its class declares it: what it reads, in which order, and the views that it feeds."""
 
     cls: type
     kind: Kind
@@ -66,8 +59,65 @@ class Definition:
     subjects: Subjects
     sequence: Sequencing
     baseline: Baseline
-    revision: int
     effects: Effects
+    decrypt: Decrypt | None = None
+    """Makes the bytes of an encrypted body plain, by the event's type; raises Erased where the key is gone."""
+
+    @property
+    def views(self) -> tuple[Definition, ...]:
+        """Return its views, in the order in which their handlers run."""
+        raise NotImplementedError
+
+    @cached_property
+    def events(self) -> Mapping[str, type[AnyEvent]]:
+        """Return the class that each event type, present or former, is read as: the same in all views."""
+        return {kind: handler.event for view in self.views for kind, handler in view.handlers.items()}
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Return the event types that a handler declares; all others are ignored."""
+        return frozenset(self.events)
+
+    def decode(self, type: str, schema: int, data: bytes) -> AnyEvent:  # noqa: A002 the envelope's word
+        """Decode the event in `data`, in the shape handlers know. Raises EventError, or Erased."""
+        event = self.events.get(type)
+        if event is None:
+            raise EventError(f"{self.name} handles no {type!r}")
+        plain = data if self.decrypt is None else self.decrypt(type, data)
+        return events.decode(event, type, schema, plain)
+
+    @cached_property
+    def intents(self) -> tuple[type[Intent], ...]:
+        """Return the Intent classes that the handlers' annotations name, by name."""
+        handlers = (handler for view in self.views for handler in view.handlers.values())
+        found = {intent for handler in handlers for intent in mentioned_intents(handler.call)}
+        return tuple(sorted(found, key=lambda intent: options_of(intent).name))
+
+    def lacking(self, providers: Container[str]) -> list[str]:
+        """Return the providers that its intents are for and that are not among these."""
+        named = {options_of(intent).provider for intent in self.intents}
+        return sorted(one for one in named if one not in providers)
+
+    @property
+    def code(self) -> bytes:
+        """Return the fingerprint of the handlers' code and its dependencies, comments and docstrings left out."""
+        raise NotImplementedError
+
+    @property
+    def unfollowed(self) -> tuple[str, ...]:
+        """Return dependencies of the handlers of which the fingerprint notices no change."""
+        return tuple(sorted({one for view in self.views for one in view.unfollowed}))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Definition(ConsumerDefinition):
+    """One view as its class declares it, with what its consumer reads: a consumer of its own, or one of a set."""
+
+    consumer: str
+    """The name of the consumer that feeds it: its own, unless a set lists it."""
+    consumer_formerly: tuple[str, ...]
+    """The former names of that consumer."""
+    revision: int
     handlers: Mapping[str, Handler]
     """By event type, present and former."""
     table: Table | None = None
@@ -76,8 +126,21 @@ class Definition:
     """A SqlProjection's tables: declared name to the body of `create table`."""
     indexes: Mapping[str, Sequence[Index]] = field(default_factory=dict)
     """A SqlProjection's indexes, by the declared name of their table."""
-    decrypt: Decrypt | None = None
-    """Makes the bytes of an encrypted body plain, by the event's type; raises Erased where the key is gone."""
+
+    @property
+    def views(self) -> tuple[Definition, ...]:
+        """Return itself, as the only view."""
+        return (self,)
+
+    @property
+    def is_member(self) -> bool:
+        """Return whether a set feeds it."""
+        return self.consumer != self.name
+
+    @property
+    def full_name(self) -> str:
+        """Return the name that tells the set as well, where there is one."""
+        return f"{self.consumer}.{self.name}" if self.is_member else self.name
 
     @cached_property
     def owned(self) -> tuple[Table, ...]:
@@ -92,19 +155,6 @@ class Definition:
         return bool(self.tables) or any(index.has_sql for table in self.owned for index in table.indexes)
 
     @property
-    def known(self) -> frozenset[str]:
-        """Return the event types that a handler declares; all others are ignored."""
-        return frozenset(self.handlers)
-
-    def decode(self, type: str, schema: int, data: bytes) -> AnyEvent:  # noqa: A002 the envelope's word
-        """Decode the event in `data`, in the shape handlers know. Raises EventError, or Erased."""
-        handler = self.handlers.get(type)
-        if handler is None:
-            raise EventError(f"{self.name} handles no {type!r}")
-        plain = data if self.decrypt is None else self.decrypt(type, data)
-        return events.decode(handler.event, type, schema, plain)
-
-    @property
     def below_shared(self) -> tuple[str, ...]:
         """Return the handlers that take whatever rows are there below a prefix, which other aggregates make too."""
         unordered = self.sequence == "unordered"
@@ -112,19 +162,14 @@ class Definition:
         return tuple(sorted(found))
 
     @cached_property
-    def intents(self) -> tuple[type[Intent], ...]:
-        """Return the Intent classes that the handlers' annotations name, by name."""
-        found = {intent for handler in self.handlers.values() for intent in mentioned_intents(handler.call)}
-        return tuple(sorted(found, key=lambda intent: options_of(intent).name))
-
-    def lacking(self, providers: Container[str]) -> list[str]:
-        """Return the providers that its intents are for and that are not among these."""
-        named = {options_of(intent).provider for intent in self.intents}
-        return sorted(one for one in named if one not in providers)
+    def references(self) -> tuple[Reference[Any], ...]:
+        """Return the tables of others that its handlers look up, by name."""
+        found = {ask.source for handler in self.handlers.values() for ask in handler.asks}
+        return tuple(sorted(found, key=lambda one: one.table.public))
 
     @cached_property
     def slots(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the default slots of these intents, each with its former names."""
+        """Return the default slots of its intents, each with its former names."""
         return {options_of(i).slot: options_of(i).formerly for i in self.intents}
 
     @cached_property
@@ -147,16 +192,49 @@ class Definition:
         return code_of(self)
 
 
-def definition(cls: type) -> Definition:
-    """Return the compiled form of a Projection, Reactor or SqlProjection class."""
-    found = getattr(cls, "__dict__", {}).get(ATTRIBUTE)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ViewDeclaration:
+    """A view as its class declares it, without a stream: a set that lists it says what it reads."""
+
+    cls: type
+    kind: Kind
+    name: str
+    formerly: tuple[str, ...]
+    revision: int
+    handlers: Mapping[str, Handler]
+    table: Table | None = None
+
+
+def compiled_of(cls: type) -> ConsumerDefinition | ViewDeclaration | None:
+    """Return the compiled form of a class of a consumer or view; None of any other."""
+    found: ConsumerDefinition | ViewDeclaration | None = getattr(cls, "__dict__", {}).get(ATTRIBUTE)
+    return found
+
+
+def consumer_definition(cls: type) -> ConsumerDefinition:
+    """Return the compiled form of a class that is a consumer."""
+    found = compiled_of(cls)
+    if isinstance(found, ViewDeclaration):
+        raise DefinitionError(
+            f"{cls.__name__!r} has no stream=: it is a view, and no consumer by itself",
+            remedy=f'Write class {cls.__name__}(…, stream="…", subjects="…"); or list it in a set, and pass that: '
+            f'class Shop(ViewSet, stream="…", subjects="…", views=[{cls.__name__}, …])',
+        )
     if found is None:
         raise DefinitionError(
             f"{getattr(cls, '__name__', cls)!r} is no consumer",
-            remedy='Pass the class of a Projection, Reactor or SqlProjection that has stream="…"',
+            remedy='Pass the class of a Projection, Reactor, SqlProjection or ViewSet that has stream="…"',
         )
-    compiled: Definition = found
-    return compiled
+    return found
+
+
+def definition(cls: type) -> Definition:
+    """Return the compiled form of a Projection, Reactor or SqlProjection class that is a consumer by itself."""
+    found = consumer_definition(cls)
+    if not isinstance(found, Definition):
+        named = ", ".join(view.name for view in found.views)
+        raise DefinitionError(f"{cls.__name__!r} is a set of views", remedy=f"Pass one of them: {named}")
+    return found
 
 
 def compiled(
@@ -168,23 +246,30 @@ def compiled(
     table: Table | None = None,
     tables: Mapping[str, str] | None = None,
     indexes: Mapping[str, Sequence[Index]] | None = None,
+    consumer: str | None = None,
+    consumer_formerly: tuple[str, ...] = (),
 ) -> Definition:
-    """Check the keywords of `cls`, make its Definition, and enter its names. Raises DefinitionError."""
-    name = cls.__name__ if policy.name is None else policy.name
-    for text in (name, *policy.formerly):
-        _check_name(cls, text)
-    _check_sequence(cls, policy)
-    _check_policy(cls, policy)
+    """Check the keywords of `cls`, make its Definition, and enter its names. Raises DefinitionError.
+
+    `consumer` names the set that lists it, `consumer_formerly` what the set was called before.
+    """
+    name = checked_name(cls, policy)
+    check_policy(cls, policy)
+    check_revision(cls, policy.revision)
     for handler in handlers.values():
         handler.ordered = policy.sequence != "unordered"
-    patterns = (policy.subjects,) if isinstance(policy.subjects, str) else policy.subjects
+        handler.asks = tuple(
+            ask_of(cls.__name__, handler, name, declared) for name, declared in handler.lookups.items()
+        )
     made = Definition(
         cls=cls,
         kind=kind,
         name=name,
+        consumer=consumer or name,
+        consumer_formerly=consumer_formerly if consumer else policy.formerly,
         formerly=policy.formerly,
         stream=policy.stream,
-        subjects=Subjects(patterns),
+        subjects=subjects_of(policy),
         sequence=policy.sequence,
         baseline=policy.baseline,
         revision=policy.revision,
@@ -199,57 +284,44 @@ def compiled(
     return made
 
 
-def check_distinct(definitions: Iterable[Definition]) -> None:
-    """Refuse two consumers, or two tables, of one name, in whatever modules their classes are."""
-    unique_names.check((each.cls, _claims(each)) for each in definitions)
+def declared(
+    cls: type, kind: Kind, policy: ViewOptions, handlers: Mapping[str, Handler], table: Table | None = None
+) -> ViewDeclaration:
+    """Check the keywords of a view's class, and enter its names. Raises DefinitionError."""
+    name = checked_name(cls, policy)
+    check_revision(cls, policy.revision)
+    found = ViewDeclaration(
+        cls=cls,
+        kind=kind,
+        name=name,
+        formerly=policy.formerly,
+        revision=policy.revision,
+        handlers=dict(handlers),
+        table=table,
+    )
+    unique_names.enter(cls, _claims(found))
+    return found
 
 
-def _claims(made: Definition) -> Iterator[str]:
-    yield f"consumer {made.name!r}"
-    for table in made.owned:
+def check_distinct(definitions: Iterable[ConsumerDefinition]) -> None:
+    """Refuse two consumers, views or tables of one name, in whatever modules their classes are."""
+    consumers = list(definitions)
+    unique_names.check((one.cls, _claims(one)) for each in consumers for one in {each, *each.views})
+    owners: dict[type, str] = {}
+    for each in consumers:
+        for view in each.views:
+            if owners.setdefault(view.cls, each.name) != each.name:
+                raise DefinitionError(
+                    f"{view.name!r} is a view of {owners[view.cls]!r} and of {each.name!r}",
+                    remedy="A table has one writer: leave it out of one of them",
+                )
+
+
+def _claims(made: ConsumerDefinition | ViewDeclaration) -> Iterator[str]:
+    yield f"name {made.name!r}"
+    for table in made.owned if isinstance(made, Definition) else _tables(made):
         yield f"table {table.public!r}"
 
 
-def _check_name(cls: type, name: str) -> None:
-    checked(name, what=f"consumer name of {cls.__name__}")
-    if re.search(r"[:/.*>\\\s]", name):
-        raise DefinitionError(
-            f"{name!r} cannot be a consumer's name",
-            remedy="Use letters, digits, - and _: it becomes a durable's name and part of keys",
-        )
-
-
-def _check_sequence(cls: type, policy: ClassOptions) -> None:
-    allowed: dict[str, tuple[Any, Any]] = {
-        "sequence": (policy.sequence, get_args(Sequencing)),
-        "effects": (policy.effects, get_args(Effects)),
-    }
-    if not (_counts(policy.baseline) or policy.baseline in ("first", "any")):
-        raise DefinitionError(
-            f"{cls.__name__}: baseline={policy.baseline!r}", remedy='Write "first", "any" or a version from 1'
-        )
-    if policy.baseline != "first" and policy.sequence == "unordered":
-        raise DefinitionError(
-            f"{cls.__name__}: baseline={policy.baseline!r} with sequence='unordered'",
-            remedy="Without order nothing begins at a version: leave baseline out",
-        )
-    for keyword, (value, choices) in allowed.items():
-        if value not in choices:
-            raise DefinitionError(f"{cls.__name__}: {keyword}={value!r}", remedy=f"Write one of {choices}")
-
-
-def _check_policy(cls: type, policy: ClassOptions) -> None:
-    if not _counts(policy.revision):
-        raise DefinitionError(
-            f"{cls.__name__}: revision={policy.revision!r}", remedy="Revisions count from 1"
-        )
-    if isinstance(policy.formerly, str):
-        raise DefinitionError(f"{cls.__name__}: formerly is a text", remedy='Write formerly=("OldName",)')
-    if not is_stream_name(policy.stream):
-        raise DefinitionError(
-            f"{cls.__name__}: stream={policy.stream!r} is no stream's name", remedy='Write stream="SHOP"'
-        )
-
-
-def _counts(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _tables(made: ConsumerDefinition | ViewDeclaration) -> tuple[Table, ...]:
+    return (made.table,) if isinstance(made, ViewDeclaration) and made.table is not None else ()

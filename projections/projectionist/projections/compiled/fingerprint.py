@@ -70,7 +70,8 @@ def _reach_of(definition: Definition) -> CodeReach:
     for step in steps:
         reach.function(step)
     for handler in definition.handlers.values():
-        for function in (handler.when, handler.key, handler.each):
+        looked_up = (one.by for one in handler.lookups.values())
+        for function in (handler.when, handler.key, handler.each, *looked_up):
             if callable(function):
                 reach.function(function, in_class=_stands_in(function, definition.cls))
     return reach

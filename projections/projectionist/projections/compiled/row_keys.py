@@ -66,7 +66,7 @@ def _own(where: str, handler: Handler, column: Column) -> RowKey:
     read = _reader(where, handler, column)
     echoed = echoes(handler, column)
     if echoed:
-        _check_kind(where, handler.event, name, column)
+        check_kind(where, handler.event, name, column)
 
     def own(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
         if aggregate_id is None:
@@ -93,7 +93,7 @@ def _own_of_several(where: str, handler: Handler, own: RowKey, key: TableKey) ->
             remedy='Name the fields, @on(…, key=("order_id", "line")), or write a function: key=lambda event: …',
         )
     for column in rest:
-        _check_kind(where, handler.event, column.name, column)
+        check_kind(where, handler.event, column.name, column)
 
     def several(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
         first = own(aggregate_id, event, envelope)
@@ -104,7 +104,7 @@ def _own_of_several(where: str, handler: Handler, own: RowKey, key: TableKey) ->
 
 def _of_fields(where: str, event_class: type[AnyEvent], fields: tuple[str, ...], key: TableKey) -> RowKey:
     for field, column in zip(fields, key.columns, strict=True):
-        _check_kind(where, event_class, field, column)
+        check_kind(where, event_class, field, column)
 
     def shared(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
         return key.stored([getattr(event, field) for field in fields])
@@ -113,7 +113,7 @@ def _of_fields(where: str, event_class: type[AnyEvent], fields: tuple[str, ...],
 
 
 def _of_field(where: str, event_class: type[AnyEvent], field: str, column: Column) -> RowKey:
-    _check_kind(where, event_class, field, column)
+    check_kind(where, event_class, field, column)
     stored = column.stored
 
     def shared(aggregate_id: str | None, event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
@@ -174,11 +174,12 @@ def _listed(members: dict[str, Any], text: str) -> Any:
     return members[text]
 
 
-def _check_kind(where: str, event: type[AnyEvent], name: str, column: Column) -> None:
+def check_kind(where: str, event: type[AnyEvent], name: str, column: Column, keyword: str = "key=") -> None:
+    """Refuse a field that is not there, or cannot be a value of this column, where a keyword names it."""
     fields = fields_of(event)
     if name not in fields:
         raise DefinitionError(
-            f"{where}: {event.__name__} has no field {name!r}, which key= names",
+            f"{where}: {event.__name__} has no field {name!r}, which {keyword} names",
             remedy=f"Its fields are: {', '.join(fields) or 'none'}",
         )
     kind = fields[name]

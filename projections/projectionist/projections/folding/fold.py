@@ -11,7 +11,7 @@ pass is enough, where shared instances would have to be folded again from the st
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,6 +20,7 @@ from projectionist.outbox.intents.schedule import Emitted
 from projectionist.projections.compiled.definition import Definition, Kind
 from projectionist.projections.copying import copied
 from projectionist.projections.folding.failure import Failure, failure_of
+from projectionist.projections.folding.looked_up import NOTHING, LookedUpRows
 from projectionist.projections.folding.rows import Row, Rows
 from projectionist.projections.folding.step import Step, Unit
 from projectionist.projections.reactor_answers import IDLE, HandlerResult, answer_of
@@ -37,19 +38,33 @@ class FoldResult(msgspec.Struct):
     """Those that were applied without effect, because their `when=` said no."""
 
 
+class KeyOwner(Protocol):
+    """Follows whose ids are keys of the rows: of two types of aggregates one alone."""
+
+    def check(self, step: Step) -> None:
+        """Raise BadValue where the step is of another aggregate type, and its id would be the key."""
+
+    def applied(self, step: Step) -> None:
+        """Note that the step was applied: the first one decides."""
+
+
 def fold(
     definition: Definition,
     steps: Sequence[Step],
     loaded: Mapping[Any, Row],
     excluded: Mapping[Unit, int] | None = None,
+    looked_up: LookedUpRows | None = None,
+    own: KeyOwner | None = None,
 ) -> FoldResult:
     """Run `steps` in their order over `loaded` rows (by key, in database form; absent keys are absent rows).
 
     A step that fails stops its unit from there on: its aggregate, or itself alone where the definition is
-    unordered. `excluded` leaves units out from a step index on, for a caller that knows of more failures.
+    unordered. `excluded` leaves units out from a step index on, for a caller that knows of more failures. `looked_up`
+    holds what the steps look up.
     """
-    rows = Rows(definition.cls, definition.table, loaded) if definition.table else None
-    apply = _reactor(definition) if rows is None else rows.apply
+    looked_up = LookedUpRows() if looked_up is None else looked_up
+    rows = Rows(definition.cls, definition.table, loaded, looked_up) if definition.table else None
+    apply = reactor_of(definition, looked_up) if rows is None else rows.apply
     alone = definition.sequence == "unordered"
     cut: dict[Unit, int] = dict(excluded or {})
     failures: dict[Unit, Failure] = {}
@@ -60,6 +75,8 @@ def fold(
         if cut and cut.get(unit, step.index + 1) <= step.index:
             continue
         try:
+            if own is not None:
+                own.check(step)
             answer = apply(step)
         except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
             if is_ours(error):
@@ -67,6 +84,8 @@ def fold(
             cut[unit] = step.index
             failures[unit] = failure_of(step, error, "" if rows is None else rows.where(step.handler))
             continue
+        if own is not None:
+            own.applied(step)
         if answer is IDLE:
             idle.append(step)
         elif answer is not None:
@@ -74,7 +93,8 @@ def fold(
     return FoldResult(rows.changed() if rows else {}, intents, failures, idle)
 
 
-def _reactor(definition: Definition) -> Callable[[Step], HandlerResult | None]:
+def reactor_of(definition: Definition, looked_up: LookedUpRows) -> Callable[[Step], HandlerResult | None]:
+    """Return what runs the handlers of a Reactor."""
     if definition.kind is not Kind.REACTOR:
         raise ValueError(f"{definition.name} is a SqlProjection: its handlers need the open transaction")
     reactor = definition.cls()
@@ -84,11 +104,8 @@ def _reactor(definition: Definition) -> Callable[[Step], HandlerResult | None]:
         event = copied(step.event) if handler.copies else step.event
         if handler.when is not None and not handler.holds(reactor, event, step.envelope):
             return IDLE
-        result = (
-            handler.call(reactor, event, step.envelope())
-            if handler.envelope
-            else handler.call(reactor, event)
-        )
+        given = looked_up.given(handler, step.event, step.envelope) if handler.asks else NOTHING
+        result = handler.run(reactor, event, step.envelope, given)
         if result is None:
             return None
         answer = answer_of(result, step.envelope, ordered=handler.ordered)

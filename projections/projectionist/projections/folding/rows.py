@@ -14,6 +14,7 @@ from projectionist.projections.copying import copied
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import AnyEvent
+from projectionist.projections.folding.looked_up import NOTHING, LookedUp, LookedUpRows
 from projectionist.projections.folding.step import Step
 from projectionist.projections.handlers import Handler
 from projectionist.projections.reactor_answers import IDLE, HandlerResult, answer_of
@@ -42,15 +43,21 @@ def thawed(cls: type, table: Table, stored: Row) -> Any:
     return cls(*(value if column.thaw is None else column.thaw(value) for column, value in pairs))
 
 
+Undo = tuple[Cell, Row | None]
+"""A cell, and what stood in it."""
+
+
 class Rows:
     """Applies steps to rows. A step that raises leaves no trace: its instance is dropped."""
 
     __slots__ = (
         *("_below", "_cells", "_class", "_columns", "_defaults", "_documents", "_key", "_loaded", "_places"),
-        *("_plain", "_thaws", "failing"),
+        *("_looked_up", "_plain", "_thaws", "failing"),
     )
 
-    def __init__(self, cls: type, table: Table, loaded: Mapping[Any, Row]) -> None:
+    def __init__(
+        self, cls: type, table: Table, loaded: Mapping[Any, Row], looked_up: LookedUpRows | None = None
+    ) -> None:
         self._cells: dict[Any, Cell] = {}
         self._below: dict[int, dict[Row, set[Any]]] = {}
         """Keys by so many of their first columns, of all rows that were met: made when they are asked for."""
@@ -59,6 +66,7 @@ class Rows:
         assert table.key is not None, "it has columns"
         self._key = table.key
         self._loaded = loaded
+        self._looked_up = LookedUpRows() if looked_up is None else looked_up
         self._defaults = [column.default for column in table.columns]
         self._places = range(len(table.columns))
         self._documents = {at for at, column in enumerate(table.columns) if column.is_json}
@@ -72,6 +80,16 @@ class Rows:
         if step.handler.several:
             return self.put_all(step.handler, self.cells(step.key), step.event, step.envelope)
         return self.put(step.handler, self.cell(step.key), step.event, step.envelope)
+
+    def apply_noting(self, step: Step, undo: list[Undo]) -> HandlerResult | None:
+        """Run one step as `apply` does, and note the rows it meets as they were before, for whoever takes it back."""
+        if step.handler.several:
+            cells = self.cells(step.key)
+            undo += [(cell, cell.stored) for cell in cells]
+            return self.put_all(step.handler, cells, step.event, step.envelope)
+        cell = self.cell(step.key)
+        undo.append((cell, cell.stored))
+        return self.put(step.handler, cell, step.event, step.envelope)
 
     def cell(self, key: Any) -> Cell:
         """Return the cell of this key; raises the BadValue that stands in place of one."""
@@ -115,10 +133,11 @@ class Rows:
         before = [cell.stored for cell in cells]
         intents: list[Emitted] = []
         idle = True
+        given = self._looked_up.given(handler, event, envelope) if handler.asks and cells else NOTHING
         try:
             for cell in cells:
                 self.failing = cell.key
-                answer = self.put(handler, cell, event, envelope)
+                answer = self.put(handler, cell, event, envelope, given)
                 idle = idle and answer is IDLE
                 if answer is not None and answer.intents:
                     scope = self._key.shown(cell.key)
@@ -134,9 +153,14 @@ class Rows:
         return f"row {self._key.shown(self.failing)}" if handler.several and self.failing is not None else ""
 
     def put(
-        self, handler: Handler, cell: Cell, event: AnyEvent, envelope: Callable[[], Envelope]
+        self,
+        handler: Handler,
+        cell: Cell,
+        event: AnyEvent,
+        envelope: Callable[[], Envelope],
+        given: Mapping[str, LookedUp] | None = None,
     ) -> HandlerResult | None:
-        """Run a handler on a row at hand: `apply` without a Step."""
+        """Run a handler on a row at hand: `apply` without a Step. `given`: what it looks up, where that is at hand."""
         if handler.absent and cell.stored is not None:
             return IDLE
         row = cell.row
@@ -146,11 +170,13 @@ class Rows:
         if handler.bare:
             result = handler.call(row, event)
         else:
+            if given is None:
+                given = self._looked_up.given(handler, event, envelope) if handler.asks else NOTHING
             if handler.copies:
                 event = copied(event)
             if handler.when is not None and not handler.holds(row, event, envelope):
                 return IDLE
-            result = handler.call(row, event, envelope()) if handler.envelope else handler.call(row, event)
+            result = handler.run(row, event, envelope, given)
         answer = None if result is None else answer_of(result, envelope, ordered=handler.ordered)
         if answer is not None and answer.delete:
             cell.stored = None

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from projectionist.core.states import AggregateState
-from projectionist.projections.compiled.definition import Baseline, Sequencing
+from projectionist.projections.compiled.class_options import Baseline, Sequencing
 
 
 class Verdict(StrEnum):

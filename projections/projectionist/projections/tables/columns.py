@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -97,22 +97,38 @@ def columns_of(cls: type[msgspec.Struct], key: Sequence[str]) -> tuple[Column, .
     return tuple(_column(where, field, is_key=field.name in key) for field in fields)
 
 
+def read_columns(where: str, fields: Mapping[str, Any], key: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns of a table that is only read, from the names and types of fields. Raises DefinitionError."""
+    for name in key:
+        if name not in fields:
+            raise DefinitionError(
+                f"{where} has no field {name!r}, which key= names",
+                remedy=f"Its fields are: {', '.join(fields) or 'none'}",
+            )
+    return tuple(_declared(where, name, kind, is_key=name in key) for name, kind in fields.items())
+
+
 def _column(where: str, field: msgspec.structs.FieldInfo, *, is_key: bool) -> Column:
-    place = f"{where}.{field.name}"
-    if checked(field.name, what=f"column {place}") in _SYSTEM:
+    column = _declared(where, field.name, field.type, is_key=is_key)
+    if not is_key:
+        column.default = _default(f"{where}.{field.name}", field, column)
+    return column
+
+
+def _declared(where: str, name: str, declared: Any, *, is_key: bool) -> Column:
+    place = f"{where}.{name}"
+    if checked(name, what=f"column {place}") in _SYSTEM:
         raise DefinitionError(
             f"{place}: PostgreSQL keeps this name for itself", remedy="Call it something else"
         )
-    kind, nullable = _without_none(field.type)
-    column = _typed(place, field.name, kind)
+    kind, nullable = _without_none(declared)
+    column = _typed(place, name, kind)
     column.nullable = nullable
     if is_key:
         _as_key(place, column)
-    else:
-        if nullable:
-            column.canonical = _or_none(column.canonical)
-            column.thaw = column.thaw and _or_none(column.thaw)
-        column.default = _default(place, field, column)
+    elif nullable:
+        column.canonical = _or_none(column.canonical)
+        column.thaw = column.thaw and _or_none(column.thaw)
     return column
 
 

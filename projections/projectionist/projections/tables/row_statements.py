@@ -61,6 +61,13 @@ def read_by_key(table: Table) -> str:
     return f"select {_read(table.columns)} from {public(table)} where {' and '.join(chosen)}"
 
 
+def read_by_keys(table: Table) -> str:
+    """Write the statement that reads rows by the name users see: an array a column of the key."""
+    if table.key is None:
+        raise ValueError(f"{table!r} has no columns of its own")
+    return (_several if table.key.several else _one)(table, public(table))[0]
+
+
 def arguments(rows: Iterable[Row]) -> list[Row]:
     """Return rows as the arrays that `upsert` and `insert_absent` take, one a column."""
     return list(zip(*rows, strict=True))

@@ -289,6 +289,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     replay: Literal["forbidden", "no-effects", "allow"] | None = None
     ack: Literal["after-commit", "after-store"] = "after-commit"
     ack_wait_s: Annotated[float, Meta(ge=1)] = 30
+    catch_up_s: Annotated[float, Meta(ge=1)] = 60
     max_event_bytes: Count = 1024 * 1024
     max_depth: Count = 64
     retry: RetryPolicy = RetryPolicy(initial_s=0.5, maximum_s=60)

@@ -1,4 +1,5 @@
-"""A small HTTP listener: `/live`, `/ready`, `/startup`, `/metrics` where Prometheus asks; and what systemd is told."""
+"""A small HTTP listener: `/live`, `/ready`, `/startup`, `/metrics` where Prometheus asks, `/scale` of an observer; and
+what systemd is told."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 import msgspec
+from anyio.abc import TaskStatus
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.printable_text import visible_json
@@ -44,6 +46,8 @@ class Health:
         self.troubles: Callable[[], list[str]] = list
         self.superseded: Callable[[], list[str]] = list
         """What newer code has taken over: somebody else serves it."""
+        self.scale: Callable[[], tuple[bool, msgspec.Struct]] | None = None
+        """How many processes are wanted, where this one looks after that, and whether that is known now."""
 
     def live(self) -> list[str]:
         """Return what speaks against this process: loops that hang. Neither broker nor database brings that about."""
@@ -87,7 +91,7 @@ class HealthServer:
         self._health = health
         self._scrape, self._scraping = scrape, asyncio.Lock()
 
-    async def run(self) -> None:
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Listen; SettingsError if somebody else does already."""
         try:
             server = await asyncio.start_server(self._serve, self._host, self._port, limit=MOST_BYTES)
@@ -98,6 +102,7 @@ class HealthServer:
             ) from None
         async with server:
             announce("health.listening")
+            task_status.started()
             await server.serve_forever()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -131,6 +136,9 @@ class HealthServer:
             async with self._scraping:  # beside the loop, which moves data meanwhile
                 text = await anyio.to_thread.run_sync(self._scrape)
             return _response(200, text, "text/plain; version=0.0.4; charset=utf-8")
+        if path == "/scale" and self._health.scale is not None:
+            known, told = self._health.scale()
+            return _response(200 if known else 503, msgspec.json.encode(told) + b"\n", "application/json")
         asked = {"/live": self._health.live, "/ready": self._health.ready}.get(path)
         if path == "/startup":
             asked = self._not_started
@@ -186,11 +194,17 @@ def stopping() -> Iterator[None]:
 
 
 async def answer(
-    listen: str | None, health: Health, scrape: Callable[[], bytes] | None, hosts: Sequence[str] = ()
+    listen: str | None,
+    health: Health,
+    scrape: Callable[[], bytes] | None,
+    hosts: Sequence[str] = (),
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve everything of this module for one process, until cancelled."""
+    """Serve everything of this module for one process, until cancelled; it has begun once it listens."""
     with stopping():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep_notified, health)
             if listen is not None:
-                tasks.start_soon(HealthServer(listen, health, scrape, hosts).run)
+                await tasks.start(HealthServer(listen, health, scrape, hosts).run)
+            task_status.started()

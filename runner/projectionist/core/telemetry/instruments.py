@@ -27,6 +27,7 @@ from projectionist.core.telemetry.names import (
     SYSTEM,
     THRESHOLD,
     WHAT,
+    WORKER,
 )
 
 
@@ -175,6 +176,12 @@ CONSUMER_FAILED: Final = _counter(
     "How often a process could not begin a consumer or go on with it; it tries again, unless newer code is there.",
     (CONSUMER,),
 )
+WORKER_RESTARTS: Final = _counter(
+    "projectionist.worker.restarts",
+    "{restart}",
+    "How often a worker of `run --workers` has ended without being told to, and was started again.",
+    (WORKER,),
+)
 
 # -- where consumers stand ---------------------------------------------------------------------------------------
 
@@ -246,6 +253,18 @@ QUARANTINE: Final = _gauge(
     "projectionist.quarantine", "{event}", "What stands in quarantine, by reason.", (CONSUMER, REASON)
 )
 INCIDENTS: Final = _gauge("projectionist.incidents", "{incident}", "Open incidents.", (CONSUMER, KIND))
+BEHIND: Final = _gauge(
+    "projectionist.consumer.behind",
+    "s",
+    "Seconds in which the processes that run would settle what waits, as fast as they were seen to; none: not known.",
+    (CONSUMER,),
+)
+WANTED: Final = _gauge(
+    "projectionist.consumer.wanted",
+    "{process}",
+    "Processes that would keep up with what comes and catch up in catch_up_s; none: not known.",
+    (CONSUMER,),
+)
 UNREAD_AGE: Final = _gauge(
     "projectionist.stream.unread.age",
     "s",

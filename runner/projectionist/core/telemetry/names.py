@@ -51,6 +51,7 @@ THRESHOLD: Final = "projectionist.threshold"
 LOOP: Final = "projectionist.loop"
 SERVER: Final = "projectionist.server"
 WHAT: Final = "projectionist.what"
+WORKER: Final = "projectionist.worker"
 BAGGAGE: Final = "projectionist.baggage"
 """Followed by a member's name, of those that `[telemetry] baggage` lists."""
 

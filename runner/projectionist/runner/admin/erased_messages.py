@@ -35,7 +35,7 @@ class ErasedMessages:
         self._queries, self._client, self._definitions = queries, client, definitions
         self._readers: defaultdict[str, list[Decoder]] = defaultdict(list)
         for one in definitions:
-            self._readers[one.stream].append(Decoder.of(one, settings.policy(one.name)))
+            self._readers[one.stream].append(Decoder.of(one, settings.policy(one.consumer)))
 
     async def find(self, target: EraseTarget, consumers: Sequence[Record]) -> list[StreamPlaces]:
         """Return what the streams still hold."""

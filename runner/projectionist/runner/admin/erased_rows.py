@@ -25,6 +25,7 @@ from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.handler_failures import HandlersFailed
 from projectionist.runner.history.lost_events import is_own
+from projectionist.runner.history.rows_below import TooManyBelow, keys_below
 from projectionist.runner.history.unknown_rows import own_group
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
@@ -79,10 +80,6 @@ class RowsPlan(msgspec.Struct):
         return f"{len(self.keys):,} rows are folded anew" if self.keys else ""
 
 
-class RowsBelow(Exception):
-    """An event was applied to whatever rows there were below a prefix: which, only folding all of them tells."""
-
-
 class ErasedRows:
     """Works out and does what an erase means for the rows of an app's consumers."""
 
@@ -112,9 +109,9 @@ class ErasedRows:
             return RowsPlan(consumer, own=own)
         try:
             keys, lost = await self._keys(consumer, row, target)
-        except RowsBelow:
+        except TooManyBelow as error:
             return RowsPlan(
-                consumer, rebuild="a handler with rows= took one of the events, on rows it may have deleted"
+                consumer, rebuild=f"a handler with rows= took one of the events, and {error.message}"
             )
         except CorrectionGone:
             return RowsPlan(consumer, rebuild="a correction is no longer kept, which says what rows")
@@ -129,7 +126,7 @@ class ErasedRows:
         """Delete the rows of an erased aggregate; the caller holds its position."""
         if plan.consumer is None or plan.own is None:
             return
-        table = plan.consumer.definition.table
+        table = plan.consumer.view.definition.table
         assert table is not None, "it has a row"
         statements = ReadModel(table, self._queries.schema, plan.consumer.view.generation)
         await self._queries.connection.execute(statements.delete_own, [plan.own])
@@ -150,11 +147,11 @@ class ErasedRows:
 
     async def _keys(self, consumer: Consumer, row: Record, target: EraseTarget) -> tuple[list[Any], int]:
         """Return the keys of the rows that the events wrote, and how many of the events cannot be read any more."""
-        number, definition = row["number"], consumer.definition
+        number, definition = row["number"], consumer.view.definition
         known = await self._queries.rows("select_applied_identities", number, *target.arguments)
         decided = Decisions(await self._queries.rows("select_decisions", number))
         met = _TargetEvents(target, {(one["source"], one["id"]) for one in known if one["applied"]})
-        read, keys = decided.reading(consumer.reader), dict[Any, None]()
+        read, keys, prefixes = decided.reading(consumer.reader), dict[Any, None](), set[tuple[Any, ...]]()
         last = (await api.stream(self._client, definition.stream)).state.last_seq
         blocks = scan(self._client, definition.stream, definition.subjects.filter, 1, last)
         async with aclosing(blocks):
@@ -163,8 +160,9 @@ class ErasedRows:
                     if isinstance(delivery, Delivery) and met.meet(delivery):
                         step = step_of(definition, delivery.seq, delivery)
                         if step is not None and isinstance(step.key, Prefix):
-                            raise RowsBelow
+                            prefixes.add(step.key.values)
                         keys.update(dict.fromkeys(() if step is None else named_keys(step.key)))
+        keys.update(dict.fromkeys(await keys_below(self._client, definition, read, prefixes)))
         return list(keys), await self._lost(row, target, met, decided)
 
     async def _lost(self, row: Record, target: EraseTarget, met: _TargetEvents, decided: Decisions) -> int:
@@ -199,7 +197,7 @@ class ErasedRows:
                 await exact.end()
         except HandlersFailed as error:
             raise CannotErase(
-                f"without it handlers of {consumer.definition.name} fail, and so would every rebuild: {error}",
+                f"without it handlers of {consumer.view.definition.name} fail, and so would every rebuild: {error}",
                 remedy="Erase the whole aggregate, or deploy handlers that can do without this event; "
                 "nothing was changed",
             ) from error

@@ -224,6 +224,11 @@ class Eraser:
         name = one["name"]
         if self._settings.retention.legal_hold or self._settings.policy(name).legal_hold:
             raise CannotErase(f"{name} is under legal hold", remedy="Lift legal_hold in the settings first")
+        if one["is_set"]:
+            raise CannotErase(
+                f"{name} is a set of views, whose rows an erase cannot rewrite together yet",
+                remedy="Take the content out of those rows by an event of their own; nothing was erased",
+            )
         if one["build"] is not None:
             raise CannotErase(
                 f"a build of {name} is open, whose rows would keep it",

@@ -208,8 +208,11 @@ class Journeys:
         filed, filed_intents = _json(self._filed.inbox), _json(self._filed.intents)
         for row in await self._connection.fetch(self._sql["select_event_inbox_rows"], source, event, filed):
             _fill_header(journey, row)
-            passages[row["consumer"]] = known = _passage(row)
-            known.rows, known.row_note = await self._rows(row, source, event)
+            known = passages.setdefault(
+                row["consumer"], _passage(row)
+            )  # of a set there is a row for each view
+            rows, note = await self._rows(row, source, event)
+            known.rows, known.row_note = known.rows + rows, known.row_note or note
         for row in await self._connection.fetch(self._sql["select_parked_details"], event, None, source):
             if row["name"] in passages:
                 passages[row["name"]].parked = _parked(row)
@@ -236,9 +239,11 @@ class Journeys:
         """Return the tables that the event's handlers write, with the key of the row, or why it is not told."""
         tables: Sequence[str] = row["tables"]
         key, lacking = row["row_key"], NO_APP
+        if self._names is not None and self._names.leaves_out(row["view"], row["type"]):
+            return [], ""
         if row["kind"] == Kind.SQL:
             lacking = BY_SQL
-        elif tables and self._names is not None and self._names.knows(row["consumer"]):
+        elif tables and self._names is not None and self._names.knows(row["view"]):
             try:
                 key = await self._names.key(self._connection, row, source, event)
             except RowUnknown as unknown:

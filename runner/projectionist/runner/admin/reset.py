@@ -157,8 +157,8 @@ class Resetting:
 
     async def _emptied(self, row: Record, stream: StreamInfo, *, kept: bool) -> ResetEffects:
         tables = []
-        if row["kind"] != Kind.REACTOR:
-            tables = await table_names(self._queries, row["view"], row["generation"])
+        for view in await self._views(row):
+            tables += await table_names(self._queries, view["view"], view["generation"])
         facts = await self._connection.fetchrow(self._sql["select_reset_facts"], row["number"])
         assert facts is not None, "it counts"
         if facts["forgotten"]:
@@ -182,9 +182,10 @@ class Resetting:
 
     async def _empty(self, row: Record, done: ResetEffects) -> None:
         number = row["number"]
-        for kept in await self._queries.rows("select_generations", row["view"]):
-            if kept["state"] == "kept":  # it stands further than the live one from now on
-                await drop(self._queries, row["view"], kept["generation"])
+        for view in await self._views(row):
+            for kept in await self._queries.rows("select_generations", view["view"]):
+                if kept["state"] == "kept":  # it stands further than the live one from now on
+                    await drop(self._queries, view["view"], kept["generation"])
         if done.tables:
             await self._truncate(done.tables)
         await self._connection.execute(self._sql["delete_consumer_state"], number)
@@ -193,6 +194,11 @@ class Resetting:
         await self._connection.execute(self._sql["requeue_released_quarantine"], number, row["incarnation"])
         await self._connection.execute(self._sql["close_consumer_breaker"], number)
         await self._connection.execute(self._sql["reset_control_row"], number, done.effects_from)
+
+    async def _views(self, row: Record) -> list[Record]:
+        """Return the views with rows that begin anew: those that batches write."""
+        rows = await self._queries.rows("select_consumer_views", row["name"])
+        return [one for one in rows if one["kind"] != Kind.REACTOR and one["state"] == "live"]
 
     async def _truncate(self, tables: list[str]) -> None:
         try:

@@ -106,16 +106,25 @@ class Retiring:
                 f"{facts['unsettled']} intents of {name} are not settled",
                 remedy=f"Have a relay send them, or `projectionist outbox discard --consumer {name} --all --reason …`",
             )
-        views = []
-        if row["kind"] != Kind.REACTOR:
-            views = sorted(await shown(self._queries, row["view"], row["generation"]))
+        views = [
+            name
+            for one in await self._views(row)
+            for name in sorted(await shown(self._queries, one["view"], one["generation"]))
+        ]
         counts = {key: facts[key] for key in Retired.__struct_fields__ if key in facts}
         return Retired(consumer=name, stream=row["stream"], durable=row["durable"], views=views, **counts)
 
     async def _drop(self, row: Record) -> None:
         """Drop the views and the tables of all generations; refused while something of the user's stands on them."""
-        if row["kind"] == Kind.REACTOR:
-            return
+        for one in await self._views(row):
+            await self._drop_view(one)
+
+    async def _views(self, row: Record) -> list[Record]:
+        """Return the views that may have tables, whether batches write them or not."""
+        rows = await self._queries.rows("select_consumer_views", row["name"])
+        return [one for one in rows if one["kind"] != Kind.REACTOR]
+
+    async def _drop_view(self, row: Record) -> None:
         number = row["view"]
         for view in (await shown(self._queries, number, row["generation"])).values():
             if dependent := await dependents(self._queries, view):

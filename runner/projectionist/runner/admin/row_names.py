@@ -45,16 +45,21 @@ class RowNames:
     """Works keys out by the classes of an app; `message` reads a stream at a sequence."""
 
     def __init__(self, definitions: Sequence[Definition], settings: Settings, message: Message) -> None:
-        self._definitions = {one.name: one for one in definitions}
+        self._definitions = {one.full_name: one for one in definitions}
         self._settings, self._message = settings, message
 
-    def knows(self, consumer: str) -> bool:
-        """Return whether the class of this consumer is at hand."""
-        return consumer in self._definitions
+    def knows(self, view: str) -> bool:
+        """Return whether the class of this view is at hand."""
+        return view in self._definitions
+
+    def leaves_out(self, view: str, kind: str) -> bool:
+        """Return whether this is a view of a set whose other views handle events of the type, and it does not."""
+        definition = self._definitions.get(view)
+        return definition is not None and definition.is_member and kind not in definition.handlers
 
     async def key(self, connection: Connection, row: Record, source: str, event: str) -> str:
         """Return the key of the row that the event of this inbox row has written; raises RowUnknown with the reason."""
-        definition = self._definitions[row["consumer"]]
+        definition = self._definitions[row["view"]]
         handler = definition.handlers.get(row["type"])
         if handler is None:
             raise RowUnknown(f"the class has no handler for {row['type']} any more")
@@ -74,8 +79,8 @@ class RowNames:
         self, connection: Connection, definition: Definition, row: Record, identity: tuple[str, str]
     ) -> tuple[AnyEvent, Callable[[], Envelope]]:
         """Return the event as it was applied: edited, from the inbox, or from the stream; and its envelope."""
-        policy = self._settings.policy(definition.name)
-        reader = Consumer(definition, policy, row["number"], definition.name, 0).reader
+        policy = self._settings.policy(definition.consumer)
+        reader = Consumer.of_view(definition, policy, row["number"], definition.name).reader
         envelope: Callable[[], Envelope] = _no_envelope
         if row["data"] is not None:
             event, problem, _ = reader.body(row["type"], row["schema"], bytes(row["data"]))

@@ -20,7 +20,7 @@ from projectionist.core.telemetry import baggage, names, tracing
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Telemetry
     from projectionist.outbox.intents.staging import StagedIntent
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.batch.outcomes import FailedAt
     from projectionist.runner.batch.planning import AggregatePlan
     from projectionist.runner.batch.types import Batch
@@ -42,7 +42,7 @@ class BatchTracer:
     """Makes the spans of one consumer's batches."""
 
     def __init__(
-        self, definition: Definition, settings: Telemetry | None = None, where: Places | None = None
+        self, definition: ConsumerDefinition, settings: Telemetry | None = None, where: Places | None = None
     ) -> None:
         self.places = where or Places()
         self._baggage = frozenset(settings.baggage if settings is not None else ())

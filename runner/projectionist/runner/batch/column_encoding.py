@@ -65,6 +65,7 @@ PARKED = attrgetter(
     "failed.error",
     "failed.stack",
     "delivery.baggage",
+    "failed.view",
 )
 MOVED = attrgetter("head", "parked", "aggregate", "version", "delay", "due", "seq", "finding")
 _MOVED_ALIKE = 2

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from projectionist.projections.folding.failure import FailureKind
-from projectionist.projections.folding.fold import FoldResult as FoldedSteps
 from projectionist.projections.folding.fold import fold
+from projectionist.projections.folding.set_fold import ViewSteps, fold_views
 from projectionist.projections.folding.step import Step, prepared
 from projectionist.runner.batch.outcomes import FailedAt
 from projectionist.runner.batch.retry_policy import FailureReason, Refusal, next_attempt
-from projectionist.runner.batch.row_key_type import OwnType, kind_of, named
+from projectionist.runner.batch.row_key_type import RowOwner, kind_of
 from projectionist.runner.batch.wanted_rows import bounded, wanted_rows
 from projectionist.runner.batch.writes import Again
 
@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from projectionist.outbox.intents.schedule import Emitted
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.folding.failure import Failure
+    from projectionist.projections.folding.looked_up import LookedUpRows
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.lookup_reader import LookupReader
     from projectionist.runner.batch.planning import AggregatePlan
     from projectionist.runner.batch.row_table import RowTable
+    from projectionist.runner.batch.view import View
     from projectionist.runner.batch.writes import EventFailure
     from projectionist.runner.decoding.delivery import Delivery
 
@@ -34,19 +37,26 @@ Rows = dict[Any, tuple[Any, ...]]
 """Rows in database form, by key."""
 
 
+class FoldedRows(msgspec.Struct):
+    """Holds the rows of one view that a batch writes."""
+
+    rows: dict[Any, tuple[Any, ...] | None]
+    """Touched rows in database form; None: to be deleted."""
+    present: frozenset[Any]
+    """The keys that the table held when it was read."""
+
+
 class FoldedBatch(msgspec.Struct):
     """Holds what the handlers made of a batch."""
 
     broken: dict[int, FailedAt]
     """Where a course's run stopped, by the index of the course."""
-    intents: list[tuple[Delivery, Emitted]]
-    """Intents that handlers emitted, each with the event it is about."""
-    rows: dict[Any, tuple[Any, ...] | None]
-    """Touched rows in database form; None: to be deleted."""
-    present: frozenset[Any]
-    """The keys that the table held when it was read."""
+    intents: list[tuple[Delivery, Emitted, View]]
+    """Intents that handlers emitted, each with the event it is about and the view that asks for it."""
     idle: list[Delivery]
-    """Events applied without effect, because their condition did not hold."""
+    """Events applied without effect, because no condition held."""
+    rows: dict[int, FoldedRows]
+    """By the number of their view."""
 
 
 class Model(Protocol):
@@ -63,96 +73,126 @@ class Model(Protocol):
         """Write what they made."""
 
 
+class ViewBatch(msgspec.Struct):
+    """The part of one view in a batch."""
+
+    view: View
+    steps: list[Step]
+    table: RowTable | None
+    loaded: Rows = msgspec.field(default_factory=dict)
+    looked_up: LookedUpRows | None = None
+    own: RowOwner | None = None
+    """Where the type of aggregate whose ids are keys is to be decided, or refused."""
+
+
 class PureHandlers:
-    """A Projection or Reactor: a pure fold between one read and one write."""
+    """Projections and Reactors: a pure fold of all views between one read and one write a view."""
 
     at: str | None = None
 
-    def __init__(self, consumer: Consumer, rows: RowTable | None) -> None:
+    def __init__(
+        self, consumer: Consumer, tables: Mapping[int, RowTable], lookups: Mapping[int, LookupReader]
+    ) -> None:
+        """Take the tables of its views, and what looks up for them, by their numbers."""
         self._consumer = consumer
-        self._rows = rows
+        self._tables = tables
+        self._lookups = lookups
 
     async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Read the rows, then run every handler in memory."""
-        definition, retry = self._consumer.definition, self._consumer.policy.retry
+        retry = self._consumer.policy.retry
         broken = preset(courses, retry, refusal)
         order = ordered(courses, broken)
+        parts = [self._part(view, order) for view in self._consumer.views]
+        for part in in_lock_order(parts):
+            await self._load(part, order)
+        for part in parts:
+            await self._look_up(part)
+        if len(parts) == 1:
+            folded, batch = self._folded(parts[0], order)
+        else:
+            folded, batch = self._folded_together(parts, order)
+        for at_view, failure in folded:
+            at, delivery = order[failure.step.index]
+            view = parts[at_view].view.number
+            broken[at] = FailedAt(courses[at].tried.index(delivery), failed(failure, delivery, retry, view))
+        batch.broken.update(broken)
+        for part in in_lock_order(parts):
+            await self._decide(part)
+        return batch
+
+    def _part(self, view: View, order: Sequence[tuple[int, Delivery]]) -> ViewBatch:
+        definition = view.definition
         steps = bounded(
             one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
         )
-        loaded, folded = await self._folded(steps, order)
-        for failure in folded.failures.values():
-            at, delivery = order[failure.step.index]
-            broken[at] = FailedAt(courses[at].tried.index(delivery), failed(failure, delivery, retry))
-        intents = [(order[index][1], one) for index, one in folded.intents]
-        idle = [order[step.index][1] for step in folded.idle]
-        return FoldedBatch(broken, intents, folded.rows, frozenset(loaded), idle)
+        return ViewBatch(view=view, steps=steps, table=self._tables.get(view.number))
 
-    async def _folded(
-        self, steps: list[Step], order: Sequence[tuple[int, Delivery]]
-    ) -> tuple[Rows, FoldedSteps]:
-        """Return the rows that the steps need, and what becomes of them."""
-        if self._rows is None or not steps:
-            return {}, fold(self._consumer.definition, steps, {})
-        wanted = wanted_rows(steps)
-        wanted.check((), len(steps))
-        loaded = await self._rows.load(wanted)
-        wanted.check(loaded, len(steps))
-        own = self._consumer.view.owned()
-        kinds = list(dict.fromkeys(kind_of(step.aggregate) for step in steps if step.handler.own))
-        if set(kinds) <= {own.known}:
-            return loaded, fold(self._consumer.definition, steps, loaded)
-        candidates = kinds if own.known is None else [own.known]
-        return loaded, await self._own_folded(self._rows, steps, loaded, candidates, order)
+    async def _load(self, part: ViewBatch, order: Sequence[tuple[int, Delivery]]) -> None:
+        """Read the rows that the steps need, and whose ids may be their keys."""
+        if part.table is None or not part.steps:
+            return
+        wanted = wanted_rows(part.steps)
+        wanted.check((), len(part.steps))
+        part.loaded = await part.table.load(wanted)
+        wanted.check(part.loaded, len(part.steps))
+        own = part.view.owned()
+        if any(step.handler.own and kind_of(step.aggregate) != own.known for step in part.steps):
+            part.own = RowOwner(own, order)
 
-    async def _own_folded(
-        self,
-        table: RowTable,
-        steps: list[Step],
-        loaded: Rows,
-        candidates: Sequence[str],
-        order: Sequence[tuple[int, Delivery]],
-    ) -> FoldedSteps:
-        """Fold what belongs to the rows' own type: two types never share a row because their ids are alike.
+    async def _look_up(self, part: ViewBatch) -> None:
+        """Read what the steps look up, in a statement that begins behind the locks of rows: whoever this batch has
+        waited for is seen."""
+        if (lookups := self._lookups.get(part.view.number)) is not None:
+            part.looked_up = await lookups.read_steps(part.steps)
 
-        That is the first, in stream order, of which an event was applied; one that fails decides nothing.
-        """
-        keys = [step.key for step in steps]
-        for kind in candidates:
-            own = self._consumer.view.owned()
-            if own.known is None:
-                first = next(one for one in steps if one.handler.own and kind_of(one.aggregate) == kind)
-                own.decide(first.handler, order[first.index][1])
-            _refuse_others(steps, keys, own)
-            folded = fold(self._consumer.definition, steps, loaded)
-            decided = _applied(steps, folded, kind) if self._consumer.view.own_type is None else None
-            if decided is not None:
-                if await table.own_type(kind, named(order[decided.index][1])) != kind:
-                    raise Again("an event of another type was applied meanwhile")
-                break
-        return folded
+    def _folded(
+        self, part: ViewBatch, order: Sequence[tuple[int, Delivery]]
+    ) -> tuple[list[tuple[int, Failure]], FoldedBatch]:
+        """Fold the only view."""
+        view = part.view
+        done = fold(view.definition, part.steps, part.loaded, looked_up=part.looked_up, own=part.own)
+        intents = [(order[index][1], one, view) for index, one in done.intents]
+        idle = [order[step.index][1] for step in done.idle]
+        rows = {view.number: FoldedRows(done.rows, frozenset(part.loaded))}
+        return [(0, one) for one in done.failures.values()], FoldedBatch({}, intents, idle, rows)
+
+    def _folded_together(
+        self, parts: Sequence[ViewBatch], order: Sequence[tuple[int, Delivery]]
+    ) -> tuple[list[tuple[int, Failure]], FoldedBatch]:
+        """Fold all views of a set: what fails in one of them has happened in none."""
+        given = [
+            ViewSteps(one.view.definition, one.steps, one.loaded, one.looked_up, one.own) for one in parts
+        ]
+        done = fold_views(given, alone=self._consumer.sequence == "unordered")
+        intents = [(order[index][1], one, parts[at].view) for index, at, one in done.intents]
+        idle = [order[index][1] for index in done.idle]
+        rows = {
+            part.view.number: FoldedRows(changed, frozenset(part.loaded))
+            for part, changed in zip(parts, done.rows, strict=True)
+        }
+        return list(done.failures.values()), FoldedBatch({}, intents, idle, rows)
+
+    async def _decide(self, part: ViewBatch) -> None:
+        """Put the aggregate type on record on which this batch has decided: the first, in stream order, of which an
+        event was applied."""
+        if part.own is None or part.own.decided is None:
+            return
+        assert part.table is not None, "only rows have keys"
+        kind, since = part.own.decided
+        if await part.table.own_type(kind, since) != kind:
+            raise Again("an event of another type was applied meanwhile")
 
     async def write(self, folded: FoldedBatch) -> None:
-        """Insert, update and delete rows."""
-        if self._rows is not None and folded.rows and not await self._rows.write(folded.rows, folded.present):
-            raise Again("a row that was absent has been written by another batch")
+        """Insert, update and delete rows, of one view after the other in the order of their numbers."""
+        for number, one in sorted(folded.rows.items()):
+            if one.rows and not await self._tables[number].write(one.rows, one.present):
+                raise Again("a row that was absent has been written by another batch")
 
 
-def _refuse_others(steps: list[Step], keys: list[Any], own: OwnType) -> None:
-    for step, key in zip(steps, keys, strict=True):
-        stranger = step.handler.own and kind_of(step.aggregate) != own.known
-        step.key = own.refusal(step.aggregate) if stranger else key
-
-
-def _applied(steps: list[Step], folded: FoldedSteps, own: str) -> Step | None:
-    """Return the first event of this type that was applied to a row of its own: a run that fails may have got past
-    it."""
-    for step in steps:
-        if step.handler.own and kind_of(step.aggregate) == own:
-            failure = folded.failures.get(step.index) or folded.failures.get(step.aggregate)
-            if failure is None or step.index < failure.step.index:
-                return step
-    return None
+def in_lock_order(parts: Sequence[ViewBatch]) -> list[ViewBatch]:
+    """Return the parts in the order in which all processes lock the rows of views, however their classes list them."""
+    return sorted(parts, key=lambda part: part.view.number)
 
 
 def ordered(courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> list[tuple[int, Delivery]]:
@@ -187,10 +227,10 @@ def preset(
     return broken
 
 
-def failed(failure: Failure, delivery: Delivery, retry: RetryPolicy) -> EventFailure:
-    """Return what a handler's failure means for its event."""
-    kind = _KINDS[failure.kind]
-    return _after(kind, delivery, retry, failure.error_class, failure.message, failure.stack, failure.after)
+def failed(failure: Failure, delivery: Delivery, retry: RetryPolicy, view: int | None = None) -> EventFailure:
+    """Return what the failure of a handler, of this view, means for its event."""
+    kind, error = _KINDS[failure.kind], (failure.error_class, failure.message, failure.stack)
+    return msgspec.structs.replace(_after(kind, delivery, retry, *error, failure.after), view=view)
 
 
 def later(delivery: Delivery, retry: RetryPolicy, why: str) -> EventFailure:
@@ -230,7 +270,7 @@ def _after(
 def step_of(definition: Definition, index: int, delivery: Delivery) -> Step | None:
     """Return the fold's view of a delivery; None for one that no handler declares, or that was decided against."""
     event, aggregate = delivery.event, delivery.aggregate
-    if event is None or delivery.discarded:
+    if event is None or delivery.discarded or delivery.type not in definition.handlers:
         return None
     own = None if aggregate is None else aggregate.partition("/")[2]
     return prepared(

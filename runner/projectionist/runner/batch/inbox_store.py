@@ -64,17 +64,16 @@ class InboxStore:
         """Wait behind exclusive takers of this consumer."""
         await self.connection.execute(self._sql["lock_consumer_shared"], self._barrier)
 
-    async def control(self) -> Record | None:
-        """Return the consumer's control row as it stands now."""
-        return await self.connection.fetchrow(self._sql["select_control_row"], self.consumer)
+    async def control(self) -> list[Record]:
+        """Return the consumer's control row as it stands now, once for each view that batches write."""
+        return await self.connection.fetch(self._sql["select_control_row"], self.consumer)
 
-    async def control_settling(self, seqs: Collection[int]) -> Record | None:
-        """Return the control row as it stands now, and on record that these messages of the stream are being
-        settled."""
+    async def control_settling(self, seqs: Collection[int]) -> list[Record]:
+        """Return the same, and put on record that these messages of the stream are being settled."""
         lowest, highest = min(seqs), max(seqs)
         each = None if highest - lowest + 1 == len(seqs) else list(seqs)
         given = (self.consumer, lowest, highest, each)
-        return await self.connection.fetchrow(self._sql["select_control_row_settling"], *given)
+        return await self.connection.fetch(self._sql["select_control_row_settling"], *given)
 
     async def claim(
         self, batch: int, incarnation: int, fresh: Sequence[Delivery], data: Sequence[bytes | None]
@@ -185,6 +184,7 @@ class InboxStore:
             failed.error,
             failed.stack,
             code,
+            failed.view,
         )
 
     async def unpark(self, deliveries: Iterable[Delivery]) -> None:

@@ -35,22 +35,22 @@ class IntentFactory(msgspec.Struct, frozen=True):
 
 
 class IntentFactories:
-    """The factories of one consumer's intents, each made when its class and slot are met for the first time."""
+    """The factories of one consumer's intents, each made when its view, class and slot are met for the first time."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
-        self._made: dict[tuple[type, str], IntentFactory] = {}
+        self._made: dict[tuple[str, type, str], IntentFactory] = {}
 
-    def of(self, intent: Intent, slot: str) -> IntentFactory:
-        """Return how intents of this class in this slot are made."""
-        return self._made.get((type(intent), slot)) or self._make(intent, slot)
+    def of(self, view: View, intent: Intent, slot: str) -> IntentFactory:
+        """Return how intents of this class in this slot of a view are made."""
+        return self._made.get((view.key_name, type(intent), slot)) or self._make(view, intent, slot)
 
-    def _make(self, intent: Intent, slot: str) -> IntentFactory:
-        key_name, frozen = self.consumer.view.key_name, self.consumer.view.frozen_slot(slot)
+    def _make(self, view: View, intent: Intent, slot: str) -> IntentFactory:
+        key_name, frozen = view.key_name, view.frozen_slot(slot)
         options = options_of(intent)
         if len(self._made) >= _MOST_FACTORIES:
             self._made.clear()
-        made = self._made[type(intent), slot] = IntentFactory(
+        made = self._made[key_name, type(intent), slot] = IntentFactory(
             options,
             frozen,
             key_maker(key_name, frozen),
@@ -65,12 +65,12 @@ _MOST_FACTORIES = 1000
 
 
 def stage_intents(
-    emitted: Iterable[tuple[Delivery, Emitted]], factories: IntentFactories, writes: BatchWrites
+    emitted: Iterable[tuple[Delivery, Emitted, View]], factories: IntentFactories, writes: BatchWrites
 ) -> list[StagedIntent]:
     """Return the intents to write, in the order handlers emitted them; count the silent ones."""
     staged: list[StagedIntent] = []
-    view, read = factories.consumer.view, factories.consumer.incarnation
-    for delivery, one in emitted:
+    read = factories.consumer.incarnation
+    for delivery, one, view in emitted:
         incarnation = read if delivery.incarnation is None else delivery.incarnation
         if not view.is_real(delivery.seq, incarnation):
             # By the class: a slot may be made up of an event's content, and a counter is kept for each name.
@@ -81,7 +81,7 @@ def stage_intents(
             writes.count(delivery, "cancels")
             continue
         intent = one.intent
-        factory = factories.of(intent, one.slot)
+        factory = factories.of(view, intent, one.slot)
         options, aggregate = factory.options, delivery.aggregate
         staged.append(
             StagedIntent(
@@ -106,6 +106,7 @@ def stage_intents(
                 due=None if one.due is None else one.due.isoformat(),
                 guard=None if one.due is None else _GUARDS[options.when_behind],
                 expires_s=None if one.due is None else expires_s(options),
+                view=view.number,
             )
         )
         writes.count(delivery, "intents")
@@ -142,4 +143,5 @@ def _cancel(delivery: Delivery, one: EmittedCancel, view: View) -> StagedIntent:
         tracestate=None,
         seq=delivery.seq,
         cancels=msgspec.json.encode([options.name, *options.formerly]).decode(),
+        view=view.number,
     )

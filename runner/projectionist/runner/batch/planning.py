@@ -17,7 +17,7 @@ from projectionist.projections.folding import version_verdict as judging
 from projectionist.projections.folding.version_verdict import Verdict, follows, judge
 
 if TYPE_CHECKING:
-    from projectionist.projections.compiled.definition import Sequencing
+    from projectionist.projections.compiled.class_options import Sequencing
     from projectionist.runner.decoding.delivery import Delivery
 
 CONTIGUOUS, MONOTONIC, UNORDERED = "contiguous", "monotonic", "unordered"

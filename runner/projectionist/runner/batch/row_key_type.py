@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from projectionist.projections.errors import BadValue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from projectionist.projections.folding.step import Step
     from projectionist.projections.handlers import Handler
     from projectionist.runner.decoding.delivery import Delivery
 
@@ -41,6 +44,26 @@ class OwnType:
             "mend its producer, or set aggregate_type of the consumer, and reset it",
             self._column,
         )
+
+
+class RowOwner:
+    """Follows the type through the fold of one batch, whose steps are of these events."""
+
+    def __init__(self, own: OwnType, events: Sequence[tuple[int, Delivery]]) -> None:
+        self._own, self._events = own, events
+        self.decided: tuple[str, str] | None = None
+        """The type that this batch has decided on, and the event."""
+
+    def check(self, step: Step) -> None:
+        """Raise BadValue where the step is of another type, and its aggregate's id would be the key."""
+        self._own.check(step.handler, step.aggregate)
+
+    def applied(self, step: Step) -> None:
+        """Note that the step was applied: the first one decides."""
+        if self._own.known is None and step.handler.own:
+            delivery = self._events[step.index][1]
+            self._own.decide(step.handler, delivery)
+            self.decided = kind_of(delivery.aggregate), named(delivery)
 
 
 def kind_of(aggregate: str | None) -> str:

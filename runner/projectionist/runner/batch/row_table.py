@@ -29,7 +29,7 @@ class RowTable:
         self._schema = schema
         self._own_type = Statements("projectionist.runner", schema)["set_row_key_aggregate_type"]
         self._table = definition.table
-        self._generation = 0
+        self._generation = -1
         self._follow()
         self._own = (
             all(handler.own for handler in definition.handlers.values())

@@ -77,10 +77,11 @@ class SqlHandlers:
         self._unused: dict[int, str] = {}
         """Why a handler was given up, by the index of its step: it is not waited for twice in one batch."""
         self._habits = HandlerHabits()
-        self._handlers = consumer.definition.cls()
+        self._definition = consumer.view.definition
+        self._handlers = self._definition.cls()
         self._classes: dict[str, list[type]] = {}
         """Of the events that a handler declares."""
-        for handler in consumer.definition.handlers.values():
+        for handler in self._definition.handlers.values():
             self._classes.setdefault(handler.name, []).append(handler.event)
         self._follow()
 
@@ -88,7 +89,7 @@ class SqlHandlers:
         """Go on with the generation that is live in this batch: a swap may have come between it and the last."""
         if self._generation != self._consumer.view.generation:
             self._generation = self._consumer.view.generation
-            tables = self._consumer.definition.tables
+            tables = self._definition.tables
             placed = sql_names(tables, self._schema, self._generation)
             self._tx = HandlerTransaction(self._connection, placed, self._idle_s, self._habits)
 
@@ -99,7 +100,7 @@ class SqlHandlers:
 
     async def _see_ties(self) -> None:
         """Ask which tables another one's writes cannot reach; of a single one nothing depends on that."""
-        tables = self._consumer.definition.owned
+        tables = self._definition.owned
         if len(tables) > 1:
             known = {table.physical(self._generation): table.name for table in tables}
             tied = await self._connection.fetch(self._sql["select_tied_tables"], list(known))
@@ -151,14 +152,13 @@ class SqlHandlers:
                 segments.stop(one.course)
                 broken[one.course] = FailedAt(courses[one.course].tried.index(one.delivery), failure)
         self._at = None
-        return FoldedBatch(broken, intents, {}, frozenset(), [])
+        return FoldedBatch(broken, [(d, one, self._consumer.view) for d, one in intents], [], {})
 
     def _events(self, courses: Sequence[AggregatePlan], broken: dict[int, FailedAt]) -> Segment:
-        definition = self._consumer.definition
         return [
             SqlEvent(course, delivery, step)
             for index, (course, delivery) in enumerate(ordered(courses, broken))
-            if (step := step_of(definition, index, delivery)) is not None
+            if (step := step_of(self._definition, index, delivery)) is not None
         ]
 
     async def write(self, folded: FoldedBatch) -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.outcomes import FailedAt
     from projectionist.runner.batch.sequencing import BatchOrder
     from projectionist.runner.batch.types import Batch
+    from projectionist.runner.batch.view import View
     from projectionist.runner.decoding.delivery import Delivery
 
 
@@ -177,7 +178,7 @@ class Transaction:
         if self.batch.foreign:
             self.writes.counts["", "foreign"] += len(self.batch.foreign)
         deliveries = await self._deliveries()
-        if seqs and control is not None and (aside := control["aside"]):
+        if seqs and (aside := control[0]["aside"]):
             deliveries, again = without(deliveries, aside)
             self.writes.count_all(again, "redelivered")
         return deliveries
@@ -343,7 +344,7 @@ class Transaction:
     async def _write(self, folded: FoldedBatch, spans: BatchSpans | None) -> None:
         """Write everything the batch decided."""
         await self.model.write(folded)
-        waiting, asking = (p.delivery for p in self.writes.parked), (d for d, _ in folded.intents)
+        waiting, asking = (p.delivery for p in self.writes.parked), (d for d, _, _ in folded.intents)
         self.context.tracer.keep_baggage(waiting, asking)
         writer = BatchWriter(
             self.store,
@@ -363,7 +364,9 @@ class Transaction:
             self.writes.counts = self.context.types.bounded(self.writes.counts)
             await self.store.count(self.consumer.runner, self.writes.counts)
 
-    async def _stage(self, emitted: Sequence[tuple[Delivery, Emitted]], spans: BatchSpans | None) -> None:
+    async def _stage(
+        self, emitted: Sequence[tuple[Delivery, Emitted, View]], spans: BatchSpans | None
+    ) -> None:
         staged = stage_intents(emitted, self.context.intents, self.writes)
         self.writes.staged = len(staged)
         if spans is not None:

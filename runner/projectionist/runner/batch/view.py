@@ -19,6 +19,8 @@ class ViewRow(msgspec.Struct, frozen=True):
 
     number: int = 0
     generation: int = 0
+    code: bytes = b""
+    revision: int = 1
     effects: tuple[int, int] = (0, 0)
     """The incarnation and sequence from which on intents are real."""
     own_type: str | None = None
@@ -30,6 +32,8 @@ class ViewRow(msgspec.Struct, frozen=True):
         return cls(
             number=row["view"],
             generation=row["generation"],
+            code=row["code"],
+            revision=row["revision"],
             effects=(row["effects_incarnation"], row["effects_mark"]),
             own_type=row["own_type"],
             own_since=row["own_since"],
@@ -37,7 +41,7 @@ class ViewRow(msgspec.Struct, frozen=True):
 
 
 class View:
-    """A registered view; `Consumer.check` alone replaces its row."""
+    """A registered view; `Consumer.take_over` alone replaces its row."""
 
     def __init__(
         self, definition: Definition, key_name: str, slots: Mapping[str, str] | None, row: ViewRow

@@ -30,6 +30,8 @@ class EventFailure(msgspec.Struct, frozen=True):
     attempts: int = 0
     budget: int | None = None
     delay: float | None = None
+    view: int | None = None
+    """The view whose handler failed, where one did."""
 
 
 class ParkedEvent(msgspec.Struct):

@@ -7,22 +7,27 @@ import os
 import socket
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
 from projectionist.runner.batch.consumer import Consumer, ControlRow, Superseded
+from projectionist.runner.batch.view import View, ViewRow
 from projectionist.runner.consumers.header_mapping import written
 from projectionist.runner.consumers.intent_slots import frozen
 from projectionist.runner.database.barrier import alone
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asyncpg import Record
 
-    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.postgres.connections import Connection, Row
     from projectionist.core.settings.settings import Policy
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.jetstream.api import StreamInfo
 
 log = logging.getLogger("projectionist.runner")
@@ -62,7 +67,7 @@ class Registry:
 
     async def join(
         self,
-        definition: Definition,
+        definition: ConsumerDefinition,
         policy: Policy,
         stream: StreamInfo,
         *,
@@ -75,44 +80,41 @@ class Registry:
         (`allow_older_code` takes it up again). `early`: this process waited for the stream before it existed, so that
         no event of it is older than the first run.
         """
-        found = await self.checked(definition)
-        number: int = found["number"]
+        number: int = (await self.checked(definition))[0]["number"]
         silent = definition.effects == "now" and not early
         effects_from = stream.state.last_seq + 1 if silent else 0
-        slots = await self._bring_up(
+        views = await self._bring_up(
             definition, number, effects_from=effects_from, allow_older_code=allow_older_code
         )
         runner = await self._insert_runner(definition, policy, number)
-        control = await self._connection.fetchrow(self._sql["select_control_row"], number)
-        assert control is not None
-        return Consumer(
-            definition,
-            policy,
-            number,
-            found["key_name"],
-            runner,
-            slots=slots,
-            control=ControlRow.of(control),
-        )
+        control = await self._connection.fetch(self._sql["select_control_row"], number)
+        return Consumer(definition, policy, number, runner, views, ControlRow.of(control))
 
     async def _bring_up(
-        self, definition: Definition, number: int, *, effects_from: int, allow_older_code: bool
-    ) -> dict[str, str]:
-        """Take this code up beside no open batch; return the names under which renamed slots go on."""
+        self,
+        definition: ConsumerDefinition,
+        number: int,
+        *,
+        effects_from: int,
+        allow_older_code: bool,
+    ) -> list[View]:
+        """Take this code up beside no open batch; return its views, each with the names under which renamed slots go
+        on."""
+        fresh, views = [], []
         async with alone(self._connection, self._schema, number, "join"):
-            row = await self.checked(definition)  # again: whoever held the barrier may have changed it
-            fresh = row["code"] != definition.code
-            if fresh:
-                await self._adopt(definition, row, allow_older_code=allow_older_code)
+            rows = await self.checked(definition)  # again: whoever held the barrier may have changed it
+            for view, row in zip(definition.views, rows, strict=True):
+                if row["state"] == "live" and row["code"] != view.code:
+                    await self._adopt(view, row, allow_older_code=allow_older_code)
+                    fresh.append(view.full_name)
+                slots = await self._slots(view, row["view"])
+                views.append(View(view, row["key_name"], slots, ViewRow(number=row["view"])))
             await self._connection.execute(self._sql["set_effects_start"], number, effects_from)
-            slots = await self._slots(definition, row["view"])
-        if fresh:
-            log.info(
-                "%s: new code taken up; rows written by older code stay until a rebuild", definition.name
-            )
-        return slots
+        for name in fresh:
+            log.info("%s: new code taken up; rows written by older code stay until a rebuild", name)
+        return views
 
-    async def _insert_runner(self, definition: Definition, policy: Policy, number: int) -> int:
+    async def _insert_runner(self, definition: ConsumerDefinition, policy: Policy, number: int) -> int:
         host, pid = socket.gethostname(), os.getpid()
         headers = written(policy.headers)
         runner: int = await self._connection.fetchval(
@@ -120,29 +122,29 @@ class Registry:
         )
         return runner
 
-    async def checked(self, definition: Definition) -> Record:
-        """Return the registration, if it is of this class as it is now; raises NotRegistered."""
-        row = await self._connection.fetchrow(self._sql["select_consumer"], definition.name)
-        return _checked(definition, row)
+    async def checked(self, definition: ConsumerDefinition) -> list[Record]:
+        """Return the registration of each view, if it is of this class as it is now; raises NotRegistered."""
+        rows = await self._connection.fetch(self._sql["select_consumer_views"], definition.name)
+        return checked_views(definition, rows)
 
-    async def _adopt(self, definition: Definition, row: Record, *, allow_older_code: bool) -> None:
+    async def _adopt(self, view: Definition, row: Record, *, allow_older_code: bool) -> None:
         """Take up new code: older processes stop at their next batch, and what failed on old code is tried again."""
-        before = await self._connection.fetchval(self._sql["has_run_code"], row["view"], definition.code)
+        before = await self._connection.fetchval(self._sql["has_run_code"], row["view"], view.code)
         if before and not allow_older_code:
             raise Superseded(
-                f"consumer {definition.name!r} has gone on to newer code than this",
+                f"consumer {view.full_name!r} has gone on to newer code than this",
                 remedy="Deploy the newer code, or start once with --allow-older-code to go back to this one on purpose",
             )
-        await self._connection.execute(self._sql["set_code_fingerprint"], row["view"], definition.code)
+        await self._connection.execute(self._sql["set_code_fingerprint"], row["view"], view.code)
         await self._connection.execute(self._sql["close_consumer_breaker"], row["number"])
         await self._connection.execute(
             self._sql["insert_audit_entry"],
             row["number"],
             "adopt-code",
-            definition.code.hex(),
+            view.code.hex(),
             "projectionist",
             "older code taken up again" if before else "new code at start",
-            "{}",
+            msgspec.json.encode({"view": view.name} if view.is_member else {}).decode(),
         )
 
     async def _slots(self, definition: Definition, view: int) -> dict[str, str]:
@@ -162,7 +164,7 @@ async def registration(connection: Connection, schema: str, name: str) -> Record
     return row
 
 
-def disagreement(definition: Definition, row: Record) -> str | None:
+def disagreement(definition: Definition, row: Row) -> str | None:
     """Say in which way a class is another consumer than the registered one; None where it is the same. Pure."""
     for what, here, there in (
         ("kind", str(definition.kind), row["kind"]),
@@ -176,17 +178,37 @@ def disagreement(definition: Definition, row: Record) -> str | None:
     return None
 
 
-def _checked(definition: Definition, row: Record | None) -> Record:
-    name = definition.name
-    if row is None:
+def checked_views(definition: ConsumerDefinition, rows: Sequence[Row]) -> list[Any]:
+    """Return the registered row of each view of a class, in its order. Pure.
+
+    Raises NotRegistered where class and database disagree, Superseded where the database is ahead of the class.
+    """
+    name, known = definition.name, {row["view_name"]: row for row in rows}
+    if not rows:
         raise NotRegistered(
             f"consumer {name!r} is not in the database yet", remedy="Run `projectionist migrate`"
         )
+    mine = {view.name for view in definition.views}
+    for row in rows:
+        if row["state"] == "live" and row["view_name"] not in mine:
+            raise Superseded(
+                f"consumer {name!r} feeds the view {row['view_name']!r}, which this code lacks",
+                remedy="Deploy code that lists it; `projectionist migrate` with this code takes it out for good",
+            )
+    return [_checked(view, known.get(view.name)) for view in definition.views]
+
+
+def _checked(definition: Definition, row: Row | None) -> Row:
+    name = definition.full_name
+    if row is None or row["state"] == "retired":
+        raise NotRegistered(f"view {name!r} is not in the database yet", remedy="Run `projectionist migrate`")
     if differs := disagreement(definition, row):
         raise NotRegistered(
             f"consumer {name!r} {differs}",
             remedy='That is another consumer: give it a name of its own, name="…"',
         )
+    if row["state"] != "live":
+        return row  # batches leave it out, whatever its code
     if definition.revision < row["revision"]:
         raise Superseded(
             f"consumer {name!r} runs revision {row['revision']}, this code is revision {definition.revision}",

@@ -49,6 +49,18 @@ class PauseStatus(msgspec.Struct, frozen=True):
     since: datetime
 
 
+class ViewStatus(msgspec.Struct, frozen=True):
+    """Says where one view of a set stands."""
+
+    name: str
+    kind: str
+    state: str
+    """`joining`, `live`, `detached` or `retired`: batches write live ones alone."""
+    generation: int
+    revision: int
+    effects_mark: int | None
+
+
 class ConsumerStatus(msgspec.Struct, frozen=True):
     """Says where one consumer stands."""
 
@@ -56,8 +68,9 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     kind: str
     stream: str
     paused: bool
-    generation: int
-    revision: int
+    generation: int | None
+    """Of a set each view has its own."""
+    revision: int | None
     effects_mark: int | None
     outcomes: dict[str, int]
     """How often each outcome was reached, over all processes and times."""
@@ -72,6 +85,8 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     """Events that are safe in the inbox and not applied yet."""
     breaker: BreakerStatus | None = None
     pause: PauseStatus | None = None
+    views: list[ViewStatus] = []
+    """Of a set, in the order of their locks."""
 
     @property
     def bounded(self) -> bool:
@@ -159,6 +174,6 @@ async def breakdown(connection: Connection, schema: str, by: str) -> list[Counte
 
 
 def _decoded(row: dict[str, object]) -> dict[str, object]:
-    for name in ("outcomes", "heads", "runners", "breaker", "pause"):
+    for name in ("outcomes", "heads", "runners", "breaker", "pause", "views"):
         row[name] = None if row[name] is None else msgspec.json.decode(str(row[name]))
     return row

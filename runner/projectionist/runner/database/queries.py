@@ -21,6 +21,7 @@ from projectionist.runner.database import barrier
 if TYPE_CHECKING:
     from asyncpg import Record
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
     from projectionist.projections.compiled.definition import Definition
 
@@ -45,21 +46,35 @@ class BuildLost(RebuildError):
     """Another process has taken this build over, or it was ended: this one must write nothing more."""
 
 
+class BuildView(msgspec.Struct, frozen=True):
+    """What a build makes of a view, and what is live of it."""
+
+    view: int
+    name: str
+    generation: int
+    revision: int
+    shape: bytes
+    code: bytes
+    base: bytes
+    """The code live ran when the build was opened."""
+    live: int
+    """The live generation."""
+    running: bytes
+    """The code live runs now."""
+    is_same_code: bool
+    """Whether live was made, and runs, by the code that builds."""
+
+
 class Build(msgspec.Struct):
     """An open build."""
 
     number: int
     consumer: int
-    view: int
+    views: list[BuildView]
     kind: str
-    generation: int
     phase: str
     epoch: int
     owner: str
-    revision: int
-    shape: bytes
-    code: bytes
-    base: bytes
     incarnation: int
     bulk_limit: int
     buckets: int
@@ -70,6 +85,20 @@ class Build(msgspec.Struct):
     """Under which build the positions of its generation stand."""
     is_marked: bool
     """Whether batches leave marks for it; once they do not any more, it can only be removed."""
+
+    def __str__(self) -> str:
+        """Return what it makes, as messages name it."""
+        if len(self.views) == 1:
+            return f"generation {self.views[0].generation}"
+        return ", ".join(f"generation {one.generation} of {one.name}" for one in self.views)
+
+
+async def record_act(
+    queries: Queries, consumer: int, action: str, about: str, act: Act, detail: object = None
+) -> None:
+    """Put on record who does what to a consumer, and why."""
+    text = msgspec.json.encode(detail or {}).decode()
+    await queries.run("insert_audit_entry", consumer, action, about, act.actor, act.reason, text)
 
 
 def first_position(definition: Definition) -> int:
@@ -156,9 +185,9 @@ class Queries:
         """Commit inside `alone_once` and go on: whoever looks from now on sees what was done."""
         await barrier.show(self.connection, self.schema, consumer, self._hold)
 
-    async def control(self, consumer: int) -> Record:
-        """Return the control row of a registered consumer, as builds read it."""
-        row = await self.row("select_build_control_row", consumer)
+    async def control(self, view: int) -> Record:
+        """Return the control row of a consumer with one of its views, as builds read it."""
+        row = await self.row("select_build_control_row", view)
         assert row is not None, "consumers that are worked on are not deleted"
         return row
 
@@ -168,13 +197,17 @@ class Queries:
         if row is None:
             return None
         self._positions = row["positions"]
-        return Build(**dict(row))
+        return Build(**dict(row), views=await self.build_views(row["number"]))
+
+    async def build_views(self, build: int) -> list[BuildView]:
+        """Return what a build makes, and what is live of it now."""
+        return [BuildView(**dict(row)) for row in await self.rows("select_build_views", build)]
 
     async def hold(self, build: Build) -> None:
         """Lock the build's row for this transaction; raises BuildLost if it is no longer ours."""
         if await self.row("lock_build", build.number, build.epoch) is None:
             raise BuildLost(
-                f"the build of generation {build.generation} was taken over or ended by another process",
+                f"the build of {build} was taken over or ended by another process",
                 remedy="Look at `generations list`; the live generation serves as before",
             )
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Policy
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.projections.event import AnyEvent
 
 Match = Callable[[str], tuple[str | None, str | None] | None]
@@ -91,7 +91,7 @@ class Decoder:
         self._epoch, self._epoch_until = 0.0, 0.0
 
     @classmethod
-    def of(cls, definition: Definition, policy: Policy, incarnation: int = 1) -> Decoder:
+    def of(cls, definition: ConsumerDefinition, policy: Policy, incarnation: int = 1) -> Decoder:
         """Return the decoder of a consumer's events."""
         return cls(
             policy,

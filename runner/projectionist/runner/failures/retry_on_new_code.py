@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import store_of
+from projectionist.runner.batch.consumer import ControlRow
 from projectionist.runner.batch.planning import UNORDERED
 
 if TYPE_CHECKING:
@@ -34,12 +35,16 @@ class Rearm:
         self._released = False
         self._over = False
         self._unread = True
+        self._code = consumer.code
 
     async def step(self) -> None:
         """Make a sample due, or the rest once one of the sample has got through; nothing while the sample is open.
 
         What could not even be read needs no sample: reading it again calls no handler.
         """
+        if self._code != self._consumer.code:  # a view was left out of the set, or has joined it
+            self._code = self._consumer.code
+            self._sample, self._released, self._over, self._unread = None, False, False, True
         if self._unread:
             self._unread = await reread_quarantine(self._access, self._consumer, CHUNK)
         if self._over:
@@ -88,8 +93,8 @@ async def retry_failed(pool: SharedPool, consumer: Consumer, most: int) -> list[
     async with pool.lend() as connection, connection.transaction():
         store = store_of(connection, pool.schema, consumer.number)
         await store.enter()
-        row = await store.control()
-        if row is None or row["code"] != consumer.code or row["paused"]:
+        rows = await store.control()
+        if not rows or rows[0]["paused"] or not consumer.runs(ControlRow.of(rows)):
             return []
         return await connection.fetch(
             Statements("projectionist.runner", pool.schema)[statement], consumer.number, consumer.code, most

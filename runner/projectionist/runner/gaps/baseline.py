@@ -16,7 +16,7 @@ from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.jetstream.api import BrokerError
 
 if TYPE_CHECKING:
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.jetstream.message_lookup import Stored
@@ -100,7 +100,7 @@ class Baselines:
         return version
 
 
-def notes(definition: Definition, first_seq: int, *, begins: bool) -> Iterator[str]:
+def notes(definition: ConsumerDefinition, first_seq: int, *, begins: bool) -> Iterator[str]:
     """Yield what is worth a line at start. `begins`: aggregates of this consumer may still wait for a first version."""
     if definition.sequence != CONTIGUOUS:
         return

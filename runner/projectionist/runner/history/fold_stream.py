@@ -6,10 +6,10 @@ There is no outbox writer here: what handlers ask for is counted and forgotten.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyio.lowlevel import checkpoint
 
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from projectionist.projections.event import AnyEvent
     from projectionist.projections.handlers import Handler
     from projectionist.projections.reactor_answers import HandlerResult
+    from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.decisions import Decisions
+    from projectionist.runner.batch.lookup_reader import LookupReader
     from projectionist.runner.batch.row_key_type import OwnType
-    from projectionist.runner.decoding.decoder import Decoder
     from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
     from projectionist.runner.history.progress import Progress
 
@@ -56,25 +57,90 @@ class Slow(Exception):
         self.buckets = buckets
 
 
+class FoldedView(NamedTuple):
+    """A view whose rows are folded; whose ids its keys are, is found out on the way where it is not known yet."""
+
+    number: int
+    definition: Definition
+    own: OwnType
+    lookups: LookupReader | None
+
+
+class _ViewRows:
+    """Rows of one view, of one bucket or all."""
+
+    def __init__(self, view: FoldedView, bucket: tuple[int, int] | None, *, remembers: bool) -> None:
+        definition = view.definition
+        assert definition.table is not None, "only a Projection has rows of its own"
+        looked_up = None if view.lookups is None else view.lookups.rows
+        self._rows = Rows(definition.cls, definition.table, {}, looked_up)
+        self._own = view.own
+        self.handlers = definition.handlers
+        self._bucket = None if bucket is None else (Buckets(definition, bucket[0]), bucket[1])
+        self._remembers = remembers
+        """Whether tracks remember rows of this view, and no other's."""
+
+    def put(
+        self, handler: Handler, delivery: Delivery, event: AnyEvent, track: AggregateProgress | None
+    ) -> HandlerResult | None:
+        """Run the handler on the rows of the event that are of this bucket."""
+        cell = track.cell if self._remembers and track is not None else None
+        if cell is None or not handler.by_id:
+            aggregate = delivery.aggregate
+            self._own.check(handler, aggregate)
+            own = None if aggregate is None else aggregate.partition("/")[2]
+            key = key_of(handler, own, event, delivery.envelope)
+            if self._bucket is not None and (key := self._bucket[0].within(key, self._bucket[1])) is None:
+                return None
+            if handler.several:
+                return self._rows.put_all(handler, self._rows.cells(key), event, delivery.envelope)
+            cell = self._rows.cell(key)
+            if self._remembers and track is not None and handler.by_id:
+                track.cell = cell
+        return self._rows.put(handler, cell, event, delivery.envelope)
+
+    def decide(self, handler: Handler, delivery: Delivery) -> None:
+        """Note that this event was applied."""
+        if self._own.known is None:
+            self._own.decide(handler, delivery)
+
+    def where(self, handler: Handler) -> str:
+        """Return the row on which the handler has failed."""
+        return self._rows.where(handler)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows that are there in the end."""
+        return [row for row in self._rows.changed().values() if row is not None]
+
+
 class Folding:
-    """Rows of one bucket, or all, folded event by event."""
+    """Rows of one bucket, or all, of every view, folded event by event; `bucket`: of how many, and which."""
 
     def __init__(
-        self,
-        definition: Definition,
-        silent: Counter[str],
-        own: OwnType,
-        bucket: tuple[Buckets, int] | None = None,
+        self, views: Sequence[FoldedView], silent: Counter[str], bucket: tuple[int, int] | None = None
     ) -> None:
-        assert definition.table is not None, "only a Projection has rows of its own"
-        self._definition = definition
-        self._rows = Rows(definition.cls, definition.table, {})
-        self._handlers = definition.handlers
+        self._views = [_ViewRows(view, bucket, remembers=at == 0) for at, view in enumerate(views)]
+        self._lookups = [one for view in views if (one := view.lookups) is not None and one.needed]
+        self._taken: list[tuple[Delivery, AggregateProgress | None]] = []
         self._silent = silent
-        self._own = own
-        self._bucket = bucket
         self._stopped: set[str | None] = set()
         self.stumbles: list[HandlerFailure] = []
+
+    def take(self, delivery: Delivery, track: AggregateProgress | None = None) -> None:
+        """Fold one event, at once or, where handlers look rows up, when these are read."""
+        if self._lookups:
+            self._taken.append((delivery, track))
+        else:
+            self.fold(delivery, track)
+
+    async def settle(self) -> None:
+        """Fold what was taken and is not folded yet."""
+        if self._taken:
+            taken, self._taken = self._taken, []
+            for lookups in self._lookups:
+                await lookups.read_deliveries(one for one, _ in taken)
+            for delivery, track in taken:
+                self.fold(delivery, track)
 
     def fold(self, delivery: Delivery, track: AggregateProgress | None = None) -> None:
         """Fold one event, whose aggregate has this track; a failure stops its aggregate and is noted."""
@@ -84,35 +150,19 @@ class Folding:
         event, aggregate = delivery.event, delivery.aggregate
         if event is None or delivery.discarded or (self._stopped and aggregate in self._stopped):
             return
-        handler = self._handlers[delivery.type]
-        try:
-            answer = self._put(handler, delivery, event, track)
-            if self._own.known is None:
-                self._own.decide(handler, delivery)
-        except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
-            if is_ours(error):
-                raise
-            self._fail(delivery, error, self._rows.where(handler))
-            return
-        if answer is not None:
-            self._silent.update(one.counted for one in answer.intents)
-
-    def _put(
-        self, handler: Handler, delivery: Delivery, event: AnyEvent, track: AggregateProgress | None
-    ) -> HandlerResult | None:
-        cell = None if track is None else track.cell
-        if cell is None or not handler.by_id:
-            aggregate = delivery.aggregate
-            self._own.check(handler, aggregate)
-            own = None if aggregate is None else aggregate.partition("/")[2]
-            key = key_of(handler, own, event, delivery.envelope)
-            if handler.several:
-                within = key if self._bucket is None else self._bucket[0].within(key, self._bucket[1])
-                return self._rows.put_all(handler, self._rows.cells(within), event, delivery.envelope)
-            cell = self._rows.cell(key)
-            if track is not None and handler.by_id:
-                track.cell = cell
-        return self._rows.put(handler, cell, event, delivery.envelope)
+        for view in self._views:
+            if (handler := view.handlers.get(delivery.type)) is None:
+                continue
+            try:
+                answer = view.put(handler, delivery, event, track)
+                view.decide(handler, delivery)
+            except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
+                if is_ours(error):
+                    raise
+                self._fail(delivery, error, view.where(handler))
+                return
+            if answer is not None:
+                self._silent.update(one.counted for one in answer.intents)
 
     def _fail(self, delivery: Delivery, error: BaseException | tuple[str, str], row: str = "") -> None:
         self.stumbles.append(handler_failure(delivery, error, row))
@@ -120,46 +170,57 @@ class Folding:
         if len(self.stumbles) >= MOST_TOLD:
             raise HandlersFailed(self.stumbles)
 
-    def rows(self) -> Iterable[tuple[Any, ...]]:
-        """Return the rows that are there in the end; raises HandlersFailed where a handler has failed."""
+    def rows(self) -> list[list[tuple[Any, ...]]]:
+        """Return the rows that are there in the end, by view; raises HandlersFailed where a handler has failed."""
         if self.stumbles:
             raise HandlersFailed(self.stumbles)
-        return [row for row in self._rows.changed().values() if row is not None]
+        return [view.rows() for view in self._views]
 
 
 class Bulk:
-    """One pass over the stream."""
+    """One pass over the stream, for all views of a consumer."""
 
     def __init__(
         self,
         client: Client,
-        definition: Definition,
-        reader: Decoder,
+        consumer: Consumer,
         judge: AppliedFilter,
         decisions: Decisions,
         progress: Progress,
-        own: OwnType,
+        lookups: LookupReader | None = None,
     ) -> None:
-        """Take what is folded into; `own` is found out on the way where it is not known yet."""
+        """Take what is folded; without `lookups`, where handlers look rows up, their events fail."""
         self._client = client
-        self._definition = definition
-        self._read = decisions.reading(reader)
+        self._stream = consumer.definition.stream
+        self._read = decisions.reading(consumer.reader)
         self.judge = judge
         self._progress = progress
         self._worked_s = 0.0
-        self._own = own
+        self.views = [
+            FoldedView(view.number, view.definition, view.owned(), lookups) for view in (consumer.view,)
+        ]
         self.events = 0
         self.silent: Counter[str] = Counter()
         """Intents that were asked for and not written, by slot."""
 
+    def folding(self, bucket: tuple[int, int] | None = None) -> Folding:
+        """Return a fold of all rows, or of those of one bucket of so many."""
+        return Folding(self.views, self.silent, bucket)
+
     async def fold(
         self, filter_subject: str, first: int, last: int, *, kept_s: float | None = None
-    ) -> Iterable[tuple[Any, ...]]:
-        """Read it, and fold everything in memory; raises Slow where parts that take `kept_s` are better kept."""
-        folding = Folding(self._definition, self.silent, self._own)
+    ) -> list[list[tuple[Any, ...]]]:
+        """Read it, and fold everything in memory; raises Slow where parts that take `kept_s` are better kept.
+
+        Returns the rows of each view.
+        """
+        folding = self.folding()
         buckets = 1 if kept_s is None else 0
-        async with aclosing(self.read(filter_subject, first, last, folding.fold)) as slices:
+        async with aclosing(self.read(filter_subject, first, last, folding.take)) as slices:
             async for at in slices:
+                began = clock.now()
+                await folding.settle()
+                self._worked_s += clock.now() - began
                 if kept_s is not None and not buckets:
                     buckets = divided(self._worked_s, (at - first + 1) / (last - first + 1), kept_s)
                 if buckets > 1:
@@ -168,32 +229,41 @@ class Bulk:
 
     async def spill(self, filter_subject: str, first: int, last: int, into: Spill) -> None:
         """Read it, and put what is to be folded on disk, by bucket."""
-        folding = Folding(self._definition, self.silent, self._own)
+        folding = self.folding()
+        views = [(view, Buckets(view.definition, into.buckets)) for view in self.views]
 
         def put(delivery: Delivery, _: AggregateProgress | None = None) -> None:
-            step = step_of(self._definition, delivery.seq, delivery)
-            if delivery.problem is not None or (step is not None and isinstance(step.key, Exception)):
-                folding.fold(delivery)  # it fails, whatever is in the row
-            elif step is not None and delivery.arrival is not None:
-                self._own.decide(step.handler, delivery)  # in stream order, whatever bucket comes first
-                for bucket in into.buckets.of_event(step.key):
+            buckets = set[int]()
+            for view, of_view in views:
+                handled = delivery.type in view.definition.handlers
+                step = step_of(view.definition, delivery.seq, delivery) if handled else None
+                if delivery.problem is not None or (step is not None and isinstance(step.key, Exception)):
+                    folding.fold(delivery)  # it fails, whatever is in the row
+                    return
+                if step is not None:
+                    view.own.decide(step.handler, delivery)  # in stream order, whatever bucket comes first
+                    buckets.update(of_view.of_event(step.key))
+            if delivery.arrival is not None:
+                for bucket in buckets:
                     into.put(bucket, delivery.arrival)
 
         async for _ in self.read(filter_subject, first, last, put):
             pass
         folding.rows()
 
-    async def fold_spilled(self, spill: Spill, bucket: int) -> Iterable[tuple[Any, ...]]:
-        """Fold one bucket, in the order in which it was put on disk."""
-        folding = Folding(self._definition, self.silent, self._own, (spill.buckets, bucket))
+    async def fold_spilled(self, spill: Spill, bucket: int) -> list[list[tuple[Any, ...]]]:
+        """Fold one bucket, in the order in which it was put on disk; return the rows of each view."""
+        folding = self.folding((spill.buckets, bucket))
         until = clock.now() + SLICE_S
         for arrival in spill.read(bucket):
             delivery = self._read(arrival)
             assert isinstance(delivery, Delivery), "it was read before"
-            folding.fold(delivery)
+            folding.take(delivery)
             if clock.now() > until:
+                await folding.settle()
                 await checkpoint()
                 until = clock.now() + SLICE_S
+        await folding.settle()
         return folding.rows()
 
     async def read(self, filter_subject: str, first: int, last: int, use: Use) -> AsyncGenerator[int, None]:
@@ -201,7 +271,7 @@ class Bulk:
 
         Yields now and then, and other tasks have had their turn then: the sequence up to which it is all.
         """
-        async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
+        async for block in scan(self._client, self._stream, filter_subject, first, last):
             at = 0
             while at < len(block):
                 before, at = at, self._take(block, at, use)
@@ -220,7 +290,7 @@ class Bulk:
         def keep(delivery: Delivery, _: AggregateProgress | None) -> None:
             found.append(delivery)
 
-        async for block in scan(self._client, self._definition.stream, filter_subject, first, last):
+        async for block in scan(self._client, self._stream, filter_subject, first, last):
             for start in range(0, len(block), size):
                 part, found = block[start : start + size], []
                 taken = 0

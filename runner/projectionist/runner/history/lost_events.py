@@ -63,7 +63,7 @@ async def holes_of(
 
     Messages that are removed while it looks count as lost. Raises HistoryGone where the stream is another one.
     """
-    definition, holes = consumer.definition, UnknownRows(consumer.definition)
+    definition, holes = consumer.view.definition, UnknownRows(consumer.view.definition)
     aggregates, filter_subject = _aggregates(consumer, keys)
     if keys and aggregates == []:
         return holes  # no event was ever applied to rows of their own
@@ -83,10 +83,10 @@ async def holes_of(
 
 def _aggregates(consumer: Consumer, keys: Sequence[Any]) -> tuple[list[str] | None, str]:
     """Return the aggregates that alone can have touched these rows, and what lets their messages through; None: any."""
-    subjects = consumer.definition.subjects
+    subjects = consumer.view.definition.subjects
     if not keys or not is_own(consumer):
         return None, subjects.filter
-    kind, table = consumer.view.own_type, consumer.definition.table
+    kind, table = consumer.view.own_type, consumer.view.definition.table
     if kind is None or table is None or table.key is None:
         return [], subjects.filter
     ids = list(dict.fromkeys(str(table.key.group(key)) for key in keys))
@@ -96,7 +96,7 @@ def _aggregates(consumer: Consumer, keys: Sequence[Any]) -> tuple[list[str] | No
 
 def is_own(consumer: Consumer) -> bool:
     """Return whether every row belongs to one aggregate, by whose id it is found."""
-    definition = consumer.definition
+    definition = consumer.view.definition
     return all(handler.own for handler in definition.handlers.values()) and definition.sequence != UNORDERED
 
 

@@ -17,7 +17,10 @@ _NO_HEAD = 0xFFFFFFFF
 
 
 class Buckets:
-    """Which bucket of so many a row is in, the same in every process; the rows that one prefix tells are in one."""
+    """Which bucket of so many a view's row is in, the same in every process; the rows that one prefix tells are in one.
+
+    So are those of several views where the aggregate's id alone tells it: an event is put there once for all of them.
+    """
 
     def __init__(self, definition: Definition, many: int) -> None:
         self.many = many
@@ -25,7 +28,7 @@ class Buckets:
 
     def of(self, key: Any) -> int:
         """Return the bucket of a row."""
-        told = key if self._leading is None else key[: self._leading]
+        told = key if self._leading is None else key[0] if self._leading == 1 else key[: self._leading]
         return crc32(repr(told).encode()) % self.many
 
     def of_event(self, key: Any) -> Sequence[int]:
@@ -35,10 +38,10 @@ class Buckets:
         return (self.of(key.values if isinstance(key, Prefix) else key),)
 
     def within(self, key: Any, bucket: int) -> Any:
-        """Return what of an event's key is about rows of this bucket."""
-        return (
-            Keys(tuple(one for one in key.listed if self.of(one) == bucket)) if isinstance(key, Keys) else key
-        )
+        """Return what of an event's key is about rows of this bucket; None where nothing is."""
+        if isinstance(key, Keys):
+            return Keys(tuple(one for one in key.listed if self.of(one) == bucket))
+        return key if self.of(key.values if isinstance(key, Prefix) else key) == bucket else None
 
 
 def leading_columns(definition: Definition) -> int | None:
@@ -53,11 +56,11 @@ def leading_columns(definition: Definition) -> int | None:
 class Spill:
     """Temporary files, one a bucket, which vanish with the process. Buckets in `finished` are not kept."""
 
-    def __init__(self, buckets: Buckets, finished: list[int]) -> None:
+    def __init__(self, buckets: int, finished: list[int]) -> None:
         self.buckets = buckets
         self._files: dict[int, IO[bytes]] = {
             bucket: tempfile.TemporaryFile(prefix="projectionist-rebuild-", buffering=256 * 1024)  # noqa: SIM115 - __exit__ closes them
-            for bucket in range(buckets.many)
+            for bucket in range(buckets)
             if bucket not in finished
         }
 

@@ -37,7 +37,7 @@ class CheckFold:
 
     def __init__(self, consumer: Consumer, messages: int, result: FoldCheck, failed: Failed) -> None:
         """Take the consumer and how many messages there are at most; `failed` is told of each failure of a handler."""
-        definition = consumer.definition
+        definition = consumer.view.definition
         self._definition = definition
         self._reader = consumer.reader
         self._begins_anywhere = definition.baseline == "any"
@@ -52,7 +52,8 @@ class CheckFold:
         self._intents: Counter[str] = Counter()
         self._result = result
         buckets = min(-(-messages // ROWS_AT_ONCE), MOST_BUCKETS) if definition.table else 1
-        self._spill = Spill(Buckets(definition, buckets), []) if buckets > 1 else None
+        self._buckets = Buckets(definition, buckets)
+        self._spill = Spill(buckets, []) if buckets > 1 else None
         self._bucket: int | None = None
         self._again = 0
         """How many of those that have gathered were counted in another bucket."""
@@ -113,7 +114,7 @@ class CheckFold:
         step = step_of(self._definition, one.seq, one)
         assert step is not None, "it has an event"
         assert one.arrival is not None, "it was read from the stream"
-        for bucket in self._spill.buckets.of_event(step.key):
+        for bucket in self._buckets.of_event(step.key):
             self._spill.put(bucket, one.arrival)
 
     async def _fold_bucket(self, spill: Spill, bucket: int) -> None:
@@ -158,9 +159,8 @@ class CheckFold:
     def _within(self, step: Step) -> Step:
         """Leave to a step the rows of the bucket that is folded; it is counted in the first of its buckets."""
         if self._spill is not None and self._bucket is not None and step.handler.several:
-            buckets = self._spill.buckets
-            self._again += buckets.of_event(step.key)[0] != self._bucket
-            step.key = buckets.within(step.key, self._bucket)
+            self._again += self._buckets.of_event(step.key)[0] != self._bucket
+            step.key = self._buckets.within(step.key, self._bucket)
         return step
 
     def _forget_rows(self) -> None:

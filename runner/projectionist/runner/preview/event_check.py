@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from projectionist.runner.jetstream.api import StreamInfo
 
 SQL_OF_ITS_OWN = "its handlers run SQL of their own, which needs its tables"
+LOOKS_UP = "they look up rows of tables, and no database is asked"
 
 
 async def check_events(
@@ -85,10 +86,12 @@ async def check_events(
 def _check(
     definition: Definition, settings: Settings, stream: StreamInfo, *, fold: bool, reveal: bool
 ) -> DryConsumer:
-    consumer = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0)
+    consumer = Consumer.of_view(definition, settings.policy(definition.consumer), 0, definition.name)
     made = DryConsumer(consumer, reveal=reveal)
     if fold and definition.kind is Kind.SQL:
         made.result.not_folded = SQL_OF_ITS_OWN
+    elif fold and definition.references:
+        made.result.not_folded = LOOKS_UP
     elif fold:
         made.fold_too(stream.state.messages)
     return made
@@ -112,14 +115,14 @@ class DryConsumer:
 
     def __init__(self, consumer: Consumer, *, reveal: bool) -> None:
         """Take a consumer, which need not be registered."""
-        self._definition = consumer.definition
+        self._definition = consumer.view.definition
         self._consumer = consumer
         self._read = consumer.reader.read
         self._own = consumer.view.owned()
         self._reveal = reveal
         self._types: dict[tuple[str, int], TypeCheck] = {}
         self._fold: CheckFold | None = None
-        self.result = ConsumerCheck(consumer=consumer.definition.name)
+        self.result = ConsumerCheck(consumer=consumer.view.definition.name)
 
     def fold_too(self, messages: int) -> None:
         """Run the handlers too, over a stream of so many messages."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from nats.aio.client import Client
 
+    from projectionist.projections.folding.looked_up import LookedUpRows
     from projectionist.projections.folding.step import Step
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.database.queries import Queries
@@ -70,7 +71,7 @@ async def failed_heads(queries: Queries, client: Client, consumer: Consumer) -> 
     rows = await queries.rows("select_failed_heads", consumer.number, MOST)
     if not rows:
         return [], 0
-    definition = consumer.definition
+    definition = consumer.view.definition
     read = Decisions(await queries.rows("select_decisions", consumer.number)).reading(consumer.reader)
     seqs = [row["seq"] for row in rows if row["incarnation"] == consumer.incarnation]
     found = await fetch(client, definition.stream, definition.subjects.filter, seqs)
@@ -101,6 +102,7 @@ def tried(
     head: FailedHead,
     rows: Mapping[Any, Row | None],
     failed: Container[str | None],
+    looked_up: LookedUpRows,
     *,
     reveal: bool,
 ) -> HeadPreview:
@@ -115,7 +117,7 @@ def tried(
     if head.step is None:
         return told(mended=True)  # no handler takes its type any more: it is passed over
     there = {key: row for key, row in rows.items() if row is not None}
-    folded = Rows(consumer.definition.cls, table_of(consumer)[0], there)
+    folded = Rows(consumer.view.definition.cls, table_of(consumer)[0], there, looked_up)
     try:
         consumer.view.owned().check(head.step.handler, head.delivery.aggregate)
         folded.apply(head.step)

@@ -16,6 +16,7 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.projections.tables.table_key import Keys, Prefix
 from projectionist.runner.batch.handlers import step_of
+from projectionist.runner.batch.lookup_reader import LookupReader
 from projectionist.runner.history.handler_failures import handler_failure
 from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.unknown_rows import own_group
@@ -51,7 +52,7 @@ class PreviewObserver(FoldObserver):
     def __init__(self, consumer: Consumer, progress: Progress) -> None:
         """Take the consumer whose rows are folded."""
         self._progress = progress
-        self._definition = consumer.definition
+        self._definition = consumer.view.definition
         _, self._key = table_of(consumer)
         self.begin()
 
@@ -137,7 +138,7 @@ class Previewer:
                 "it has no rows that are folded one by one: `events check --fold` runs what can be run"
             )
             return result
-        if await self._queries.row("select_consumer", definition.name) is None:
+        if await self._queries.row("select_view", definition.name) is None:
             if (former := await self._former_name()) is not None:
                 result.left_out = (
                     f"it is called {former!r} in the database: `projectionist migrate` renames it"
@@ -147,7 +148,7 @@ class Previewer:
             result.check = await check_events(*given, fold=True, reveal=self._reveal)
             return result
         consumer, made_by = await live_consumer(self._queries, definition, self._settings)
-        registered = (await self._queries.control(consumer.number))["code"]
+        registered = (await self._queries.control(consumer.view.number))["code"]
         result.generation = consumer.view.generation
         result.runs, result.older_rows = registered == definition.code, made_by != registered
         live = await LiveRows.of(self._queries, consumer)
@@ -158,7 +159,7 @@ class Previewer:
 
     async def _former_name(self) -> str | None:
         for name in self._definition.formerly:
-            if await self._queries.row("select_consumer", name) is not None:
+            if await self._queries.row("select_view", name) is not None:
                 return name
         return None
 
@@ -184,7 +185,11 @@ class Previewer:
             finished = [one for one in found if not observer.lacks(one.key)]
             self._count(observer, len(found) - len(finished))
             await self._tell(consumer, finished)
-        self.result.heads = [tried(consumer, one, rows, failed, reveal=self._reveal) for one in heads]
+        lookups = LookupReader(self._queries.connection, self._definition, keeps=True)
+        looked_up = await lookups.read_steps([one.step for one in heads if one.step is not None])
+        self.result.heads = [
+            tried(consumer, one, rows, failed, looked_up, reveal=self._reveal) for one in heads
+        ]
 
     def _chunks(self, consumer: Consumer, keys: Sequence[Any], messages: int) -> list[Sequence[Any]]:
         """Return what is read in one go: rows of aggregates with subjects of their own each for itself, where that is
@@ -226,6 +231,7 @@ class Previewer:
                 continue
             change = row_change(table, one, reveal=self._reveal)
             result.differ += 1
+            result.looked_up += one.looked_up
             result.only_live += change.side == "live"
             result.only_new += change.side == "new"
             for name in change.columns:

@@ -62,6 +62,9 @@ class PreviewResult(msgspec.Struct):
     rows: int = 0
     """Rows that were compared."""
     differ: int = 0
+    looked_up: int = 0
+    """How many of these hold what a handler has looked up, in tables as they are now: that alone may make the
+    difference."""
     by_column: dict[str, int] = {}
     """In how many rows each column differs."""
     only_live: int = 0

@@ -228,7 +228,7 @@ async def _lost(
     if lost is None:
         return None
     _, key = table_of(consumer)
-    own = is_own(consumer) and own_group(consumer.definition, lost.aggregate or "") == key.group(value)
+    own = is_own(consumer) and own_group(consumer.view.definition, lost.aggregate or "") == key.group(value)
     return None if own and moment.precedes(lost) else lost
 
 
@@ -239,7 +239,7 @@ async def _moment(queries: Queries, client: Client, consumer: Consumer, value: A
     if at.isdecimal():
         await _check_version(queries, consumer, value, int(at))
         return Moment(version=int(at))
-    stream = consumer.definition.stream
+    stream = consumer.view.definition.stream
     state = (await api.stream(client, stream)).state
     if not at.startswith(SEQUENCE):
         after = timestamp(at).astimezone(UTC) + timedelta(microseconds=1)
@@ -251,7 +251,7 @@ async def _moment(queries: Queries, client: Client, consumer: Consumer, value: A
 
 
 async def _check_version(queries: Queries, consumer: Consumer, value: Any, version: int) -> None:
-    name = consumer.definition.name
+    name = consumer.view.definition.name
     if not is_own(consumer):
         raise RebuildError(
             f"rows of {name} belong to no single aggregate, whose version could be meant",

@@ -7,6 +7,7 @@ from zlib import crc32
 
 from anyio.lowlevel import checkpoint
 
+from projectionist.projections.tables.table_key import Prefix
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.row_key_type import kind_of
@@ -14,6 +15,7 @@ from projectionist.runner.batch.wanted_rows import named_keys
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.lost_events import is_own
+from projectionist.runner.history.rows_below import keys_below
 from projectionist.runner.history.unknown_rows import own_group
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
@@ -46,11 +48,11 @@ async def sample_rows(
     kind = consumer.view.own_type
     if own and aggregate is not None and kind not in (None, kind_of(aggregate)):
         raise RebuildError(
-            f"rows of {consumer.definition.name} belong to aggregates of type {kind!r}, not {aggregate}"
+            f"rows of {consumer.view.definition.name} belong to aggregates of type {kind!r}, not {aggregate}"
         )
     if own and not key.several:
         chosen = [aggregate] if aggregate is not None else await _aggregates(queries, consumer, most)
-        groups = (own_group(consumer.definition, one) for one in chosen)
+        groups = (own_group(consumer.view.definition, one) for one in chosen)
         return [one for one in groups if one is not None]  # of an id that is no key every event fails
     found = await _keys_of_events(queries, client, consumer, progress, most, aggregate)
     if aggregate is not None:
@@ -76,16 +78,19 @@ async def _keys_of_events(
     aggregate: str | None,
 ) -> list[Any]:
     """Return the keys with the lowest hashes, which is a choice by chance that takes memory for these alone."""
-    definition = consumer.definition
+    definition = consumer.view.definition
     read = Decisions(await queries.rows("select_decisions", consumer.number)).reading(consumer.reader)
     last = (await api.stream(client, definition.stream)).state.last_seq
     found: dict[Any, int] = {}
+    prefixes: set[tuple[Any, ...]] = set()
     progress.begin("choosing rows", last)
     async for block in scan(client, definition.stream, definition.subjects.filter, 1, last):
         for arrival in block:
             one = read(arrival)
             if isinstance(one, Delivery) and aggregate in (None, one.aggregate):
                 step = step_of(definition, one.seq, one)
+                if aggregate is not None and step is not None and isinstance(step.key, Prefix):
+                    prefixes.add(step.key.values)
                 for key in () if step is None else named_keys(step.key):
                     if key not in found:
                         found[key] = crc32(repr(key).encode())
@@ -93,6 +98,7 @@ async def _keys_of_events(
                     found = dict(_lowest(found, most))
         await checkpoint()
         await progress.advance(len(block))
+    found |= {key: crc32(repr(key).encode()) for key in await keys_below(client, definition, read, prefixes)}
     return [key for key, _ in _lowest(found, most)]
 
 

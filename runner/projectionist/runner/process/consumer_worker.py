@@ -17,6 +17,7 @@ from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_spans import BatchTracer, Places
 from projectionist.runner.batch.consumer import Paused, Rejoin, Tripped, paused
 from projectionist.runner.batch.context import BatchContext
+from projectionist.runner.batch.lookup_reader import LookupUnavailable
 from projectionist.runner.batch.planning import CONTIGUOUS
 from projectionist.runner.batch.times import USUAL, BatchTimes
 from projectionist.runner.consumers.header_mapping import unified
@@ -38,10 +39,12 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client
 
+    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry import tracing
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.view import View
     from projectionist.runner.jetstream.api import StreamInfo
     from projectionist.runner.jetstream.durable_owner import DurableMark
     from projectionist.runner.process.database_access import DatabaseAccess
@@ -57,7 +60,7 @@ class ConsumerWorker:
 
     def __init__(
         self,
-        definition: Definition,
+        definition: ConsumerDefinition,
         settings: Settings,
         client: Client,
         access: DatabaseAccess,
@@ -132,7 +135,14 @@ class ConsumerWorker:
                 await self._wait(f"{where}. {self.waits.remedy}")
             case Paused() | Tripped():
                 await self._wait(str(error))
-            case BrokerError() | Halted() | BarrierTimeout() | DatabaseCopied() | DurableNotOurs():
+            case (
+                BrokerError()
+                | Halted()
+                | BarrierTimeout()
+                | DatabaseCopied()
+                | DurableNotOurs()
+                | LookupUnavailable()
+            ):
                 self.waits = error
                 await self._wait(str(error))
             case _ if is_transient(error):
@@ -165,15 +175,20 @@ class ConsumerWorker:
     async def _serve(self) -> None:
         """Open the source, join the others, and work until told to stop or the source is lost."""
         began, self.well_s = clock.now(), 0.0
-        found = await self._access.registration(self.definition)
+        views = await self._access.registration(self.definition)
+        found = views[0]
         durable_mark = await self._access.durable_mark(found["number"], self.definition.name)
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
-        if self.definition.revision > found["revision"]:
-            await self._build()
+        mine = list(zip(self.definition.views, views, strict=True))
+        if waits := [view for view, row in mine if is_to_be_built(view, row)]:
+            await self._build(waits[0])
             return
-        if found["code"] == self.definition.code and await self._access.is_breaker_open(self.definition):
+        adopted = all(view.code == row["code"] for view, row in mine if row["state"] == "live")
+        if adopted and await self._access.is_breaker_open(self.definition):
             raise Tripped("see `projectionist status`")
+        for view in self.definition.views:
+            await self._access.check_lookups(view)
         if self._guard is None:
             schema = self._settings.postgres.schema
             self._guard = StreamGuard(self.definition, found["durable"], self._client, self._access, schema)
@@ -210,16 +225,14 @@ class ConsumerWorker:
         await self._log_start(consumer, stream.state.first_seq)
         return ConsumerRuntime(context, self._settings, self._client, self._access, source, guard)
 
-    async def _build(self) -> None:
+    async def _build(self, view: Definition) -> None:
         """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
-        name, self.begun, self.waits = self.definition.name, True, None
-        if (waits := await self._access.refused_to_build(self.definition)) is not None:
+        name, self.begun, self.waits = view.full_name, True, None
+        if (waits := await self._access.refused_to_build(view)) is not None:
             self.waits = waits
             await self._wait(str(waits))
             return
-        builder = Rebuild(
-            self.definition, self._settings, self._client, Logged(name), Options(raised_only=True)
-        )
+        builder = Rebuild(view, self._settings, self._client, Logged(name), Options(raised_only=True))
 
         async def stop(scope: anyio.CancelScope) -> None:
             await self._stopping.wait()
@@ -228,11 +241,11 @@ class ConsumerWorker:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(stop, tasks.cancel_scope)
-                self._log_once(f"building revision {self.definition.revision} beside the running one")
+                self._log_once(f"building revision {view.revision} beside the running one")
                 _log_silent(name, (await builder.run()).silent)
                 tasks.cancel_scope.cancel()
         except* AlreadyBuilding as taken:
-            await self._wait(f"waiting for revision {self.definition.revision}: {taken.exceptions[0]}")
+            await self._wait(f"waiting for revision {view.revision}: {taken.exceptions[0]}")
 
     def _source(self, durable: str, guard: StreamGuard, durable_mark: DurableMark) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
@@ -261,20 +274,15 @@ class ConsumerWorker:
             log.warning("%s: %s", self.definition.name, note)
         for place in self.definition.unfollowed:
             log.info("%s: a change of %s is not noticed as new code", self.definition.name, place)
-        for handler in self.definition.below_shared:
+        for handler in [f"{one.name}.{each}" for one in self.definition.views for each in one.below_shared]:
             log.warning(
-                "%s.%s: of rows= that aggregates share, one made at the same moment may be left out",
-                self.definition.name,
-                handler,
+                "%s: of rows= that aggregates share, one made at the same moment may be left out", handler
             )
         if (difference := await self._access.header_disagreement(consumer)) != self._logged_headers:
             self._logged_headers = difference
             if difference:
                 log.warning("%s: %s. %s", self.definition.name, difference, unified(self.definition.name))
-        mark = consumer.view.row.effects[1]
-        silent = f"; the {mark - 1} older ones update rows only" if mark > 1 else ""
-        text = f"side effects are made for events from sequence {max(mark, 1)} on{silent}"
-        self._log_once(f"generation {consumer.view.generation}, {text}")
+        self._log_once("; ".join(map(_begins, consumer.views)))
         announce("worker.running")
 
     def _log_once(self, text: str) -> None:
@@ -282,6 +290,19 @@ class ConsumerWorker:
         if text != self._logged:
             self._logged = text
             log.info("%s: %s", self.definition.name, text)
+
+
+def is_to_be_built(view: Definition, row: Row) -> bool:
+    """Return whether a live view has a generation to be built before anything is applied by this code."""
+    return bool(row["state"] == "live" and view.revision > row["revision"])
+
+
+def _begins(view: View) -> str:
+    """Say under what a view is written: of several each by its name."""
+    mark, name = view.row.effects[1], f"{view.definition.name}: " if view.definition.is_member else ""
+    silent = f"; the {mark - 1} older ones update rows only" if mark > 1 else ""
+    real = f"side effects are made for events from sequence {max(mark, 1)} on{silent}"
+    return f"{name}generation {view.generation}, {real}"
 
 
 def _log_silent(name: str, silent: Mapping[str, int]) -> None:

@@ -15,6 +15,7 @@ from projectionist.core.postgres.rights import Duty, OwnerNeeded, ownership, ref
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import IncidentKind
 from projectionist.core.testpoints import announce
+from projectionist.runner.batch.lookup_reader import LookupReader
 from projectionist.runner.batch.retry_policy import SLOWLY, slow
 from projectionist.runner.batch.shared_pool import SharedPool
 from projectionist.runner.consumers.header_mapping import disagreement
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from projectionist.core.errors import ProjectionistError
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Policy
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.jetstream.api import StreamInfo
 
@@ -72,13 +73,13 @@ class DatabaseAccess(SharedPool):
         self.setbacks = 0
         """How often PostgreSQL's clock has gone back."""
 
-    async def registration(self, definition: Definition) -> Record:
-        """Return the consumer's registration; raises NotRegistered where class and database disagree."""
+    async def registration(self, definition: ConsumerDefinition) -> list[Record]:
+        """Return the registration of each of its views; raises NotRegistered where class and database disagree."""
         async with self.lend() as connection:
             return await Registry(connection, self.schema).checked(definition)
 
     async def join(
-        self, definition: Definition, policy: Policy, stream: StreamInfo, *, early: bool = False
+        self, definition: ConsumerDefinition, policy: Policy, stream: StreamInfo, *, early: bool = False
     ) -> Consumer:
         """Join the processes that run this consumer; `early`: this one was there before the stream."""
         # Once: when it joins again after an outage, newer code may have taken over meanwhile.
@@ -101,7 +102,7 @@ class DatabaseAccess(SharedPool):
             )
         return disagreement((row["process"], msgspec.json.decode(row["headers"])) for row in rows)
 
-    async def is_breaker_open(self, definition: Definition) -> bool:
+    async def is_breaker_open(self, definition: ConsumerDefinition) -> bool:
         """Return whether the consumer's breaker lets nobody try anything now."""
         async with self.lend() as connection:
             return bool(await connection.fetchval(self._sql["is_consumer_breaker_open"], definition.name))
@@ -147,12 +148,15 @@ class DatabaseAccess(SharedPool):
                 return
             leases, name = Leases(self.schema, str(INSTANCE)), f"sweep:{consumer.number}"
             if await leases.acquire(connection, name, SWEPT_S) is not None:
-                await sweep(Queries(connection, self.schema), consumer.view.number)
+                for view in consumer.views:
+                    await sweep(Queries(connection, self.schema), view.number)
 
     async def _leaves_to_owner(self, connection: Connection, consumer: Consumer) -> bool:
         """Return whether this role may not drop tables; what is over then stands on the board until it is dropped."""
         name, found = consumer.definition.name, await ownership(connection, self.schema)
-        over = [] if found.owns else await expired(Queries(connection, self.schema), consumer.view.number)
+        queries, over = Queries(connection, self.schema), list[int]()
+        for view in () if found.owns else consumer.views:
+            over += await expired(queries, view.number)
         if not over:
             self.waits_for_owner.pop(name, None)
         elif name not in self.waits_for_owner:
@@ -165,6 +169,12 @@ class DatabaseAccess(SharedPool):
             announce("sweep.left")
         return not found.owns
 
+    async def check_lookups(self, definition: Definition) -> None:
+        """Raise LookupUnavailable where handlers look up a table that cannot be read as it is declared."""
+        if definition.references:
+            async with self.lend() as connection:
+                await LookupReader(connection, definition).check()
+
     async def refused_to_build(self, definition: Definition) -> OwnerNeeded | None:
         """Return why this process cannot build the generation of a raised revision; None where it can."""
         async with self.lend() as connection:
@@ -174,7 +184,7 @@ class DatabaseAccess(SharedPool):
         return OwnerNeeded(
             f"revision {definition.revision} waits to be built by {found.owner!r}, who owns the tables: "
             f"role {found.role!r} may not make one",
-            remedy=f"Run `projectionist rebuild APP {definition.name}` with this code as {found.owner}",
+            remedy=f"Run `projectionist rebuild APP {definition.full_name}` with this code as {found.owner}",
         )
 
     async def explained(self, error: Exception) -> Exception:

@@ -23,14 +23,14 @@ from projectionist.runner.process.running import Running
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 Part = Callable[[], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
 async def embedded(
-    definitions: Sequence[Definition],
+    definitions: Sequence[ConsumerDefinition],
     providers: Mapping[str, Any],
     settings: Settings,
     *,
@@ -106,7 +106,7 @@ class _Block:
 
 
 def _parts(
-    definitions: Sequence[Definition],
+    definitions: Sequence[ConsumerDefinition],
     providers: Mapping[str, Any],
     settings: Settings,
     consumers: Sequence[str],

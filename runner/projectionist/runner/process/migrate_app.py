@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 
 class PendingChanges(msgspec.Struct):
@@ -30,7 +30,9 @@ class PendingChanges(msgspec.Struct):
     """Statements for what the settings ask for beside."""
 
 
-async def migrate_app(found: Settings, consumers: Sequence[Definition], *, apply: bool) -> PendingChanges:
+async def migrate_app(
+    found: Settings, consumers: Sequence[ConsumerDefinition], *, apply: bool
+) -> PendingChanges:
     """Plan, and apply if asked to: what `migrate`, `demo` and `dev` do, and `App.running(migrate=True)`."""
     schema = found.postgres.schema
     connection = await connect(found.postgres, application_name="projectionist migrate")
@@ -38,8 +40,9 @@ async def migrate_app(found: Settings, consumers: Sequence[Definition], *, apply
         release = await (migrate if apply else plan)(connection, schema)
         if release and not apply:
             fresh = [
-                Change(consumer=d.name, what="create", statements=tuple(created(d, schema, 1)))
-                for d in consumers
+                Change(view=d.full_name, what="create", statements=tuple(created(d, schema, 1)))
+                for one in consumers
+                for d in one.views
             ]
             return PendingChanges(schema, release, fresh if release[0].number == 1 else [])
         models = ReadModels(connection, schema)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.projections.stream import Stream
     from projectionist.runner.jetstream.api import StreamConfig
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 async def migrate_streams(
     settings: Settings,
     streams: Sequence[Stream],
-    consumers: Sequence[Definition],
+    consumers: Sequence[ConsumerDefinition],
     *,
     apply: bool,
     within_s: float = connections.FIRST_S,
@@ -71,7 +71,7 @@ async def _apply(client: Client, planned: StreamPlan) -> None:
 
 
 def _forgetting(
-    after: StreamConfig, stream: Stream, consumers: Sequence[Definition], settings: Settings
+    after: StreamConfig, stream: Stream, consumers: Sequence[ConsumerDefinition], settings: Settings
 ) -> Iterator[str]:
     """Return which consumers would not start on such a stream, as their inbox forgets before it does."""
     for one in consumers:

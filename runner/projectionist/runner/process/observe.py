@@ -19,7 +19,7 @@ from projectionist.core.telemetry import instruments, liveness, metrics
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.batch_session import tag
 from projectionist.runner.telemetry.audit_log import AuditLog
-from projectionist.runner.telemetry.state_metrics import StateMetrics
+from projectionist.runner.telemetry.state_metrics import LOOKING_S, StateMetrics
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry.health_server import Health
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 log = logging.getLogger("projectionist.observe")
-
-LOOKING_S = 20.0
-"""How long one look may take, over all consumers."""
 
 
 def session_name(schema: str) -> str:
@@ -41,7 +38,7 @@ def session_name(schema: str) -> str:
 
 
 async def observe(
-    definitions: Sequence[Definition] | None,
+    definitions: Sequence[ConsumerDefinition] | None,
     settings: Settings,
     *,
     prepared: Callable[[Connection], Awaitable[None]],
@@ -52,8 +49,9 @@ async def observe(
     `definitions`: the consumers to look after, registered or not; None: all that are registered. A server that is
     away is waited for, and shown as away. `prepared` looks at the database at first, and raises if it does not fit.
     """
-    watch = _Watch(StateMetrics(definitions, settings), settings, prepared)
-    health.troubles = watch.troubles
+    looks = StateMetrics(definitions, settings)
+    watch = _Watch(looks, settings, prepared)
+    health.troubles, health.scale = watch.troubles, looks.board.told
     metrics.ask(instruments.REACHABLE, watch.reachable)
     with unwrap_single_exception():
         async with anyio.create_task_group() as tasks:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry.health_server import Health
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.process.problem_board import ProcessProblem
 
 log = logging.getLogger("projectionist.runner")
@@ -46,7 +46,7 @@ MOST_CONNECTIONS = 4
 
 
 async def run(
-    definitions: Sequence[Definition],
+    definitions: Sequence[ConsumerDefinition],
     settings: Settings,
     *,
     allow_older_code: bool = False,
@@ -93,7 +93,7 @@ async def run(
 
 
 async def _together(
-    definitions: Sequence[Definition],
+    definitions: Sequence[ConsumerDefinition],
     settings: Settings,
     client: Client,
     access: DatabaseAccess,
@@ -160,7 +160,7 @@ async def _client(settings: Settings) -> AsyncIterator[Client]:
             await client.close()
 
 
-def refuse_unmonitored(definitions: Iterable[Definition], settings: Settings) -> None:
+def refuse_unmonitored(definitions: Iterable[ConsumerDefinition], settings: Settings) -> None:
     """Raise SettingsError if one of these stores first and no exporter shows how its backlog grows.
 
     With `after-commit` the broker's lag tells of trouble, to whoever watches the broker. Here it stays at zero.

@@ -9,6 +9,7 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.statements import Statements
+from projectionist.projections.compiled.definition import Kind
 from projectionist.projections.tables.ddl import NeedsRebuild
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.read_models.indexes import missing
@@ -18,17 +19,24 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
 
 
 class ReadModelError(ProjectionistError):
     """A read model cannot be made or changed as its class says."""
 
 
-class Change(msgspec.Struct, frozen=True):
-    """The work of `migrate` for one consumer."""
+JOINS = (
+    "the set has applied events without it: `projectionist rebuild` builds it, and it joins the others then"
+)
+RETIRES = "its class lists it no more: no event is applied to it, its rows stay as they are until `generations drop`"
 
-    consumer: str
+
+class Change(msgspec.Struct, frozen=True):
+    """The work of `migrate` for one view."""
+
+    view: str
+    """With the name of its set, where it is of one."""
     what: str
     statements: tuple[str, ...] = ()
     rebuild: tuple[str, ...] = ()
@@ -37,6 +45,8 @@ class Change(msgspec.Struct, frozen=True):
     renamed_from: str | None = None
     indexes: tuple[str, ...] = ()
     """Statements that make indexes beside everybody's work: after the change, each for itself."""
+    retires: int | None = None
+    """The number of a view that its set lists no more."""
 
 
 class ChangePlanner:
@@ -48,38 +58,59 @@ class ChangePlanner:
         self._queries = Queries(connection, schema)
         self._sql = Statements("projectionist.runner", schema)
 
-    async def plan(self, definitions: Iterable[Definition]) -> list[Change]:
-        """Return what `apply` would do, consumer by consumer; nothing for those that are as their class says."""
-        known = {row["name"]: row for row in await self._connection.fetch(self._sql["select_consumers"])}
+    async def plan(self, definitions: Iterable[ConsumerDefinition]) -> list[Change]:
+        """Return what `apply` would do, view by view; nothing for those that are as their class says.
+
+        What is renamed comes first, since what is new may belong to it.
+        """
+        known = {row["view_name"]: row for row in await self._connection.fetch(self._sql["select_views"])}
         owners = {
             row["name"]: row["consumer"]
             for row in await self._connection.fetch(self._sql["select_name_owners"])
         }
-        changes = [await self._planned(definition, known, owners) for definition in definitions]
-        return [change for change in changes if change is not None]
+        changes: list[Change] = []
+        for definition in definitions:
+            _check_single(definition, known.values())
+            found = [await self._planned(view, known, owners) for view in definition.views]
+            changes += [change for change in found if change is not None]
+            changes += removed(definition, known.values())
+        return sorted(changes, key=lambda change: change.what != "rename")
 
     async def _planned(
         self, d: Definition, known: dict[str, Record], owners: dict[str, str]
     ) -> Change | None:
-        row = known.get(d.name)
-        former = next((name for name in d.formerly if name in known), None) if row is None else None
-        if former is not None:
-            row = known[former]
-        self._check_owner(d, owners, {d.name, former})
+        row = known.get(d.name) or next((known[name] for name in d.formerly if name in known), None)
+        ours = {d.consumer, d.name, *d.consumer_formerly, *d.formerly}
+        self._check_owner(d, owners, ours)
         if row is None:
-            _check_key_name(d, known)
-            await self._check_retired(d)
-            return Change(consumer=d.name, what="create", statements=tuple(created(d, self._schema, 1)))
+            return await self._new(d, known)
+        _check_consumer(d, row)
+        if row["state"] == "retired":
+            return Change(view=d.full_name, what="join", notes=(JOINS,))
+        if row["state"] == "joining":
+            return Change(view=d.full_name, what="needs a rebuild", rebuild=(JOINS,))
+        if row["state"] == "detached":
+            return None
         if row["revision"] != d.revision:
             return _revised(d, row)
         indexes = await missing(self._queries, d, row["generation"])
-        if row["shape"] == d.shape and former is None:
+        renamed = (row["view_name"], row["name"]) != (d.name, d.consumer)
+        if row["shape"] == d.shape and not renamed:
             return (
-                Change(consumer=d.name, what="index", indexes=indexes)
+                Change(view=d.full_name, what="index", indexes=indexes)
                 if indexes and row["build"] is None
                 else None
             )
-        return await self._evolved(d, row, former, indexes)
+        return await self._evolved(d, row, row["view_name"] if renamed else None, indexes)
+
+    async def _new(self, d: Definition, known: dict[str, Record]) -> Change:
+        """Return the change that registers a view: with its tables, unless others were fed before it."""
+        _check_key_name(d, known)
+        await self._check_retired(d)
+        beside = [row for row in known.values() if row["name"] in {d.consumer, *d.consumer_formerly}]
+        if any(row["effects_mark"] is not None for row in beside):
+            return Change(view=d.full_name, what="join", notes=(JOINS,))
+        return Change(view=d.full_name, what="create", statements=tuple(created(d, self._schema, 1)))
 
     async def _evolved(
         self, d: Definition, row: Record, former: str | None, indexes: tuple[str, ...]
@@ -93,10 +124,10 @@ class ChangePlanner:
         kept = await self._kept(row)
         changed = evolved(d, self._schema, row["generation"], kept)
         if isinstance(changed, NeedsRebuild):
-            return Change(consumer=d.name, what="needs a rebuild", rebuild=changed.reasons)
+            return Change(view=d.full_name, what="needs a rebuild", rebuild=changed.reasons)
         notes = tuple([note async for note in self._stepped_over(d, row["number"])])
         return Change(
-            consumer=d.name,
+            view=d.full_name,
             what="rename" if former else "change",
             statements=tuple(changed),
             notes=notes,
@@ -106,13 +137,15 @@ class ChangePlanner:
 
     async def _check_retired(self, d: Definition) -> None:
         """Refuse the name of a consumer that was retired: its intent keys would be made once more."""
-        for row in await self._connection.fetch(self._sql["select_retired_names"], [d.name]):
+        names = list({d.name, d.consumer})
+        for row in await self._connection.fetch(self._sql["select_retired_names"], names):
             raise ReadModelError(
-                f"a consumer named {d.name!r} was retired by {row['who']} at {row['at'].isoformat(timespec='seconds')}",
+                f"a consumer named {row['name']!r} was retired by {row['who']} at "
+                f"{row['at'].isoformat(timespec='seconds')}",
                 remedy='Its name stays reserved, since providers remember its keys: give this one another, name="…"',
             )
 
-    def _check_owner(self, d: Definition, owners: dict[str, str], names: set[str | None]) -> None:
+    def _check_owner(self, d: Definition, owners: dict[str, str], names: set[str]) -> None:
         for public in publics(d):
             owner = owners.get(public)
             if owner is not None and owner not in names:
@@ -127,6 +160,44 @@ class ChangePlanner:
         found = await self._connection.fetchrow(self._sql["select_generation"], *given)
         assert found is not None, "generations stay on record"
         return msgspec.json.decode(found["tables"], type=dict[str, KeptTable])
+
+
+def removed(definition: ConsumerDefinition, rows: Iterable[Record]) -> list[Change]:
+    """Return the changes that retire what the consumer feeds and its class lists no more."""
+    named = {name for view in definition.views for name in (view.name, *view.formerly)}
+    mine = [row for row in rows if row["name"] in {definition.name, *definition.formerly}]
+    gone = [row for row in mine if row["state"] != "retired" and row["view_name"] not in named]
+    if gone and len(gone) == len(mine):
+        raise ReadModelError(
+            f"{definition.name!r} lists none of the views of consumer {gone[0]['name']!r}, which it says it was",
+            remedy=f"List {gone[0]['view_name']} among its views, or leave formerly= out",
+        )
+    return [
+        Change(
+            view=f"{definition.name}.{row['view_name']}", what="retire", notes=(RETIRES,), retires=row["view"]
+        )
+        for row in gone
+    ]
+
+
+def _check_single(definition: ConsumerDefinition, rows: Iterable[Record]) -> None:
+    """Refuse a set that was several consumers: each has its own inbox and positions, and one alone can go on."""
+    names = {definition.name, *definition.formerly}
+    was = sorted({row["name"] for row in rows if definition.kind is Kind.SET and row["name"] in names})
+    if len(was) > 1:
+        raise ReadModelError(
+            f"{definition.name!r} says that it was {' and '.join(map(repr, was))}, which have applied events apart",
+            remedy='Leave one of them in formerly=, and give the views of the others another name="…" and table="…"',
+        )
+
+
+def _check_consumer(d: Definition, row: Record) -> None:
+    """Refuse a view that another consumer feeds: its rows are as that one has applied events."""
+    if row["name"] not in {d.consumer, *d.consumer_formerly}:
+        raise ReadModelError(
+            f"the view {d.name!r} is fed by consumer {row['name']!r}, and now listed by {d.consumer!r}",
+            remedy='Give the view another name="…" and table="…", which is built anew beside the old one',
+        )
 
 
 def owned_by_another(d: Definition, public: str, owner: str) -> ReadModelError:
@@ -144,7 +215,7 @@ def _revised(d: Definition, row: Record) -> Change:
             remedy="Deploy the newer code, or go back with `projectionist generations rollback`",
         )
     reason = f"its revision is raised from {row['revision']} to {d.revision}: `rebuild` builds it, and so does `run`"
-    return Change(consumer=d.name, what="needs a rebuild", rebuild=(reason,))
+    return Change(view=d.full_name, what="needs a rebuild", rebuild=(reason,))
 
 
 def _check_key_name(d: Definition, known: dict[str, Record]) -> None:

@@ -10,11 +10,20 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
-from projectionist.runner.database.queries import POSITIONS, Build, Queries, RebuildError, first_position
+from projectionist.runner.database.queries import (
+    POSITIONS,
+    Build,
+    Queries,
+    RebuildError,
+    first_position,
+    record_act,
+)
 from projectionist.runner.read_models.views import drop_tables, table_names
 
 if TYPE_CHECKING:
-    from projectionist.core.postgres.connections import Row
+    from collections.abc import Mapping
+
+    from projectionist.core.operator import Act
     from projectionist.projections.compiled.definition import Definition
 
 
@@ -50,12 +59,19 @@ async def generations(queries: Queries, view: int) -> list[Generation]:
     ]
 
 
-async def drop(queries: Queries, view: int, generation: int) -> None:
-    """Drop a kept generation of a view; raises RebuildError for any other, and where it is being read."""
+async def drop(
+    queries: Queries, view: int, generation: int, *, consumer: int = 0, act: Act | None = None
+) -> None:
+    """Drop a kept generation of a view; raises RebuildError for any other, and where it is being read.
+
+    `act`: who drops it and why, which is put on record for this consumer.
+    """
     try:
         async with queries.connection.transaction():  # no batch writes it: none is kept waiting
             before = await queries.value("set_lock_timeout")
             await _drop(queries, view, generation)
+            if act is not None:
+                await record_act(queries, consumer, "drop-generation", f"generation {generation}", act)
             await queries.connection.execute(
                 f"set local lock_timeout = '{before}'"
             )  # of the caller's transaction
@@ -83,7 +99,7 @@ async def _drop(queries: Queries, view: int, generation: int) -> None:
     await drop_tables(queries, view, generation)
     if row["build"] is not None:
         await drop_positions(queries, row["build"])
-    await queries.run("set_generation_state", view, generation, "dropped")
+    await queries.run("mark_generation_dropped", view, generation)
     await queries.run("release_unused_names", view)
 
 
@@ -110,13 +126,19 @@ async def expired(queries: Queries, view: int) -> list[int]:
 
 
 async def begin_rollback(
-    queries: Queries, definition: Definition, registered: Row, generation: int, *, epoch: int, owner: str
+    queries: Queries,
+    consumer: int,
+    views: Mapping[int, Definition],
+    generation: int,
+    *,
+    epoch: int,
+    owner: str,
 ) -> Build:
-    """Open the way back to a kept generation; raises RebuildError where its code is not the one at hand.
+    """Open the way back to a kept generation of one view; raises RebuildError where its code is not the one at hand.
 
     From its commit on live batches and verbs leave marks for it; what had moved before is marked by `mark_moved`.
     """
-    consumer, view = registered["number"], registered["view"]
+    [(view, definition)] = views.items()
     async with queries.alone(consumer, "roll back"):
         row = await queries.row("select_kept_generation", view, generation)
         if row is None or row["build"] is None:

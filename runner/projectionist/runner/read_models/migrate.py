@@ -35,7 +35,7 @@ from projectionist.runner.read_models.view_dependents import check_own, options,
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
 
 
 READERS_MS = 100
@@ -56,16 +56,24 @@ class ReadModels:
         self._planner = ChangePlanner(connection, schema)
         self._patience_s = patience_s
 
-    async def plan(self, definitions: Iterable[Definition]) -> list[Change]:
-        """Return what `apply` would do, consumer by consumer; nothing for those that are as their class says."""
+    async def plan(self, definitions: Iterable[ConsumerDefinition]) -> list[Change]:
+        """Return what `apply` would do, view by view; nothing for those that are as their class says."""
         return await self._planner.plan(definitions)
 
-    async def apply(self, definitions: Sequence[Definition], changes: Sequence[Change]) -> None:
-        """Do it, one transaction a consumer; what needs a rebuild, or has been done by another, is left as it is."""
-        by_name = {definition.name: definition for definition in definitions}
+    async def apply(self, definitions: Sequence[ConsumerDefinition], changes: Sequence[Change]) -> None:
+        """Do it, one transaction a view; what needs a rebuild, or has been done by another, is left as it is."""
+        by_name = {view.full_name: view for definition in definitions for view in definition.views}
         for change in changes:
-            if not change.rebuild:
-                await self._apply_alone(by_name[change.consumer], change)
+            if change.retires is not None:
+                await self._retire(change.retires)
+            elif not change.rebuild:
+                await self._apply_alone(by_name[change.view], change)
+
+    async def _retire(self, view: int) -> None:
+        """Have no batch write this view any more; its tables and its public view stay."""
+        number = (await self._queries.control(view))["number"]
+        async with self._queries.alone(number, "retire a view"):
+            await self._queries.run("set_view_state", view, "retired")
 
     async def _apply_alone(self, d: Definition, change: Change) -> None:
         if change.what != "index":
@@ -82,7 +90,7 @@ class ReadModels:
             await anyio.sleep(interval(TRIES, tries))
         try:
             for change in await self.plan([d]):
-                row = await self._queries.row("select_consumer", d.name)
+                row = await self._queries.row("select_view", d.name)
                 assert row is not None, "its change was applied"
                 await build(self._queries, d, row["generation"], change.indexes)
         finally:
@@ -123,9 +131,8 @@ class ReadModels:
     async def _apply_once(self, d: Definition, change: Change, wait_s: float) -> None:
         lock = advisory_key(self._schema, "read models")
         await self._connection.execute(self._sql["lock_consumer_exclusive"], lock)
-        former = await self._connection.fetchrow(
-            self._sql["select_consumer"], change.renamed_from or change.consumer
-        )
+        former = await self._connection.fetchrow(self._sql["select_view"], change.renamed_from or d.name)
+        former = former or await self._connection.fetchrow(self._sql["select_consumer"], d.consumer)
         if former is not None:
             await self._connection.execute(f"set local lock_timeout = '{wait_s * 1000:.0f}ms'")
             await self._connection.execute(
@@ -140,13 +147,15 @@ class ReadModels:
             await self._apply(d, change)
 
     async def _apply(self, d: Definition, change: Change) -> None:
-        number, view = await self._register(d, change)
+        number, view, state = await self._register(d, change)
         await own(self._connection, self._schema, number, d)
+        if state == "joining":
+            return  # a build makes its tables
         tables = msgspec.json.encode(keeping(d)).decode()
         await self._connection.execute(self._sql["upsert_live_generation"], view, tables, d.shape, d.code)
         # No batch goes on while this waits for a reader of the table.
         await self._connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
-        around = [] if change.what == "create" else await self._around(d, number)
+        around = [] if change.what == "create" else await self._around(d, view)
         async with default_names(self._connection) if d.has_own_ddl else nullcontext():
             for statement in change.statements:
                 await self._connection.execute(statement)
@@ -155,33 +164,40 @@ class ReadModels:
             await rehearse(self._connection, d, self._schema)
         await restore(Queries(self._connection, self._schema), around)
 
-    async def _register(self, d: Definition, change: Change) -> tuple[int, int]:
-        """Put the consumer on record as its class says; return its number, and that of its view."""
-        if change.what == "create":
-            row = await self._connection.fetchrow(
-                self._sql["insert_consumer"],
-                d.name,
-                d.kind,
-                d.revision,
-                d.shape,
-                d.code,
-                d.stream,
-                d.sequence,
-                str(d.baseline),
-                " ".join(d.subjects.texts),
-                durable_name(d.name),
-            )
+    async def _register(self, d: Definition, change: Change) -> tuple[int, int, str]:
+        """Put consumer and view on record as the class says; return their numbers, and the state of the view."""
+        if change.what in ("create", "join"):
+            if (row := await self._connection.fetchrow(self._sql["select_view"], d.name)) is not None:
+                await self._connection.execute(self._sql["set_view_state"], row["view"], "joining")
+                return row["number"], row["view"], "joining"
+            known = await self._connection.fetchrow(self._sql["select_consumer"], d.consumer)
+            number = await self._register_consumer(d) if known is None else known["number"]
+            given = (number, d.name, d.kind, d.revision, d.shape, d.code)
+            row = await self._connection.fetchrow(self._sql["insert_view"], *given)
             assert row is not None, "it was inserted"
-            return row["number"], row["view"]
-        row = await self._connection.fetchrow(self._sql["select_consumer"], change.renamed_from or d.name)
-        assert row is not None, "a planned change is about a registered consumer"
-        await self._connection.execute(self._sql["set_view_shape"], row["view"], d.name, d.shape)
-        return row["number"], row["view"]
+            await self._connection.execute(self._sql["increment_epoch"], number)
+            return number, row["number"], row["state"]
+        row = await self._connection.fetchrow(self._sql["select_view"], change.renamed_from or d.name)
+        assert row is not None, "a planned change is about a registered view"
+        await self._connection.execute(self._sql["set_view_shape"], row["view"], d.name, d.shape, d.consumer)
+        return row["number"], row["view"], row["state"]
 
-    async def _around(self, d: Definition, number: int) -> list[Row]:
+    async def _register_consumer(self, d: Definition) -> int:
+        number: int = await self._connection.fetchval(
+            self._sql["insert_consumer"],
+            d.consumer,
+            d.stream,
+            d.sequence,
+            str(d.baseline),
+            " ".join(d.subjects.texts),
+            durable_name(d.consumer),
+        )
+        return number
+
+    async def _around(self, d: Definition, view: int) -> list[Row]:
         """Return what the views lose when they are replaced; raises DependentViews where one is not as it was made."""
         queries, around = Queries(self._connection, self._schema), []
-        control = await queries.control(number)
+        control = await queries.control(view)
         for table in d.owned:
             # In the order in which readers lock them: the view, and what it shows.
             if (lock := await queries.value("lock_view", ddl.public(table))) is not None:

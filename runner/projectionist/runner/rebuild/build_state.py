@@ -13,7 +13,14 @@ from projectionist.core.postgres.search_path import default_names
 from projectionist.core.testpoints import announce
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
-from projectionist.runner.database.queries import POSITIONS, Build, InUse, Queries, RebuildError
+from projectionist.runner.database.queries import (
+    POSITIONS,
+    Build,
+    BuildView,
+    InUse,
+    Queries,
+    RebuildError,
+)
 from projectionist.runner.read_models.generations import drop_positions
 from projectionist.runner.read_models.migrate import own
 from projectionist.runner.read_models.rehearsal import rehearse
@@ -21,7 +28,8 @@ from projectionist.runner.read_models.table_statements import keeping
 from projectionist.runner.read_models.views import drop_tables, table_names
 
 if TYPE_CHECKING:
-    from projectionist.core.postgres.connections import Row
+    from collections.abc import Mapping
+
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.rebuild.shadow import Shadow
 
@@ -29,30 +37,33 @@ ROWS_AT_ONCE = 200_000
 """How many rows the bulk folds in memory at a time; what is beyond is put on disk, by hash of the row's key."""
 
 
-def fits(build: Build, definition: Definition) -> bool:
-    """Return whether what is in the shadow was made by this very code."""
-    return (build.shape, build.code, build.revision) == (
-        definition.shape,
-        definition.code,
-        definition.revision,
-    )
+def fits(build: Build, views: Mapping[int, Definition]) -> bool:
+    """Return whether what is in the shadow is of these views, by number, and was made by this very code."""
+    made = {one.view: (one.shape, one.code, one.revision) for one in build.views}
+    return made == {number: (view.shape, view.code, view.revision) for number, view in views.items()}
 
 
 async def begin(
-    queries: Queries, definition: Definition, registered: Row, *, epoch: int, owner: str, partial: bool
+    queries: Queries,
+    consumer: int,
+    views: Mapping[int, Definition],
+    *,
+    epoch: int,
+    owner: str,
+    partial: bool,
 ) -> Build:
-    """Open a build: from its commit on, live batches and verbs leave marks for it."""
-    consumer = registered["number"]
+    """Open a build of these views of a consumer: from its commit on, live batches and verbs leave marks for it."""
     async with queries.alone(consumer, "open"):
-        if await queries.open_build(consumer) is not None:
-            raise RebuildError(f"a build of {definition.name} is open already", remedy="Start again")
-        given = (definition.revision, definition.shape, definition.code, partial)
-        row = await queries.row("insert_build", registered["view"], epoch, owner, *given)
-        assert row is not None, "consumers are never deleted"
-        await own(queries.connection, queries.schema, consumer, definition)
-        tables = msgspec.json.encode(keeping(definition)).decode()
-        await queries.run("insert_building_generation", row["number"], tables)
-        await queries.run("set_active_build", consumer, row["number"])
+        if (found := await queries.open_build(consumer)) is not None:
+            raise RebuildError(f"a build of {found} is open already", remedy="Start again")
+        made_of = [(number, view.revision, view.shape, view.code) for number, view in views.items()]
+        given = (epoch, owner, partial, *zip(*made_of, strict=True))
+        build_number = await queries.value("insert_build", consumer, *given)
+        for number, view in views.items():
+            await own(queries.connection, queries.schema, consumer, view)
+            tables = msgspec.json.encode(keeping(view)).decode()
+            await queries.run("insert_building_generation", build_number, number, tables)
+        await queries.run("set_active_build", consumer, build_number)
         build = await queries.open_build(consumer)
         assert build is not None, "it was opened above"
     announce("rebuild.opened")
@@ -112,14 +123,15 @@ async def prepare(queries: Queries, build: Build, shadow: Shadow, floor: int, ro
 
 
 async def _create(queries: Queries, build: Build, shadow: Shadow) -> None:
-    await rehearse(queries.connection, shadow.definition, queries.schema)
     try:
-        async with default_names(queries.connection) if shadow.definition.has_own_ddl else nullcontext():
-            for statement in shadow.create():
-                await queries.connection.execute(statement)
+        for view in shadow.views:
+            await rehearse(queries.connection, view.definition, queries.schema)
+            async with default_names(queries.connection) if view.definition.has_own_ddl else nullcontext():
+                for statement in view.create():
+                    await queries.connection.execute(statement)
     except asyncpg.DuplicateTableError as error:
         raise RebuildError(
-            f"generation {build.generation} cannot be made: {error}, and is not this build's",
+            f"{build} cannot be made: {error}, and is not this build's",
             remedy="Rename or drop it; or rebuild with --restart, which takes the next number",
         ) from error
 
@@ -141,26 +153,35 @@ async def abort(queries: Queries, build: Build) -> None:
             announce("rebuild.cleared")
     except asyncpg.LockNotAvailableError as error:
         raise InUse(
-            f"generation {build.generation} cannot be removed: a session uses its tables",
+            f"{build} cannot be removed: a session uses its tables",
             remedy="pg_stat_activity names the transaction; the next rebuild, or --abort, goes on from here",
         ) from error
     announce("rebuild.aborted")
 
 
 async def _remove(queries: Queries, build: Build) -> None:
-    tables = await table_names(queries, build.view, build.generation)
-    if build.kind == "rollback" and await queries.value("do_tables_exist", tables):
-        await queries.run("restore_kept_generation", build.view, build.generation)
-    else:
-        if build.kind == "rollback" or build.phase != "open":  # until then none of them is this build's
-            await drop_tables(queries, build.view, build.generation)
-        await queries.run("set_generation_state", build.view, build.generation, "dropped")
-        await queries.run("release_unused_names", build.view)
+    gone = [await _is_removed(queries, build, one) for one in build.views]
+    if all(gone):
         await drop_positions(queries, build.positions)
     await queries.run("finish_build", build.number, "aborted")
     await queries.run("delete_dirty_marks", build.consumer)
     await queries.run("delete_excluded_sequences", build.number)
     await queries.run("delete_catch_up_plan", build.number)
+
+
+async def _is_removed(queries: Queries, build: Build, one: BuildView) -> bool:
+    """Remove what was made of a view; False where that is a kept generation, which stays kept."""
+    given = (one.view, one.generation)
+    if build.kind == "rollback" and await queries.value(
+        "do_tables_exist", await table_names(queries, *given)
+    ):
+        await queries.run("restore_kept_generation", *given)
+        return False
+    if build.kind == "rollback" or build.phase != "open":  # until then none of them is this build's
+        await drop_tables(queries, *given)
+    await queries.run("mark_generation_dropped", *given)
+    await queries.run("release_unused_names", one.view)
+    return True
 
 
 def positions_of(build: Build) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import RebuildError, first_position
 from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
-from projectionist.runner.history.fold_stream import Bulk, Slow
-from projectionist.runner.history.spill_files import Buckets, Spill
+from projectionist.runner.history.fold_stream import Bulk, FoldedView, Slow
+from projectionist.runner.history.spill_files import Spill
 from projectionist.runner.read_models.indexes import refusals
 from projectionist.runner.rebuild.bulk_phase_sql import SqlBulk
 from projectionist.runner.rebuild.plan import check_met
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.database.queries import Build, Queries
     from projectionist.runner.history.progress import Progress
-    from projectionist.runner.rebuild.shadow import Shadow
+    from projectionist.runner.rebuild.shadow import Shadow, ShadowView
 
 
 class BulkPhase:
@@ -49,9 +49,8 @@ class BulkPhase:
         self._shadow = shadow
         self._client = client
         self._consumer = consumer
-        self._definition = consumer.definition
+        self._definition = consumer.view.definition
         self._progress = progress
-        self._own = consumer.view.owned()
         self.silent: Counter[str] = Counter()
         """Intents that handlers asked for and that were not written, by slot."""
         self.events = 0
@@ -62,22 +61,25 @@ class BulkPhase:
         self._progress.begin("reading", build.bulk_limit)
         if len(build.finished) < build.buckets:
             decisions = Decisions(await queries.rows("select_decisions", build.consumer))
+            bulk = await self._begun(decisions)
             if self._definition.kind is Kind.SQL:
-                bulk = await self._begun(decisions)
                 sql = SqlBulk(queries, build, self._shadow, bulk, self.silent)
                 await sql.run(self._definition.subjects.filter)
-                self.events = bulk.events
             else:
-                await self._fold(decisions)
-            await self._note_own_type()
+                bulk = await self._fold(bulk, decisions)
+            self.silent.update(bulk.silent)
+            self.events = bulk.events
+            for view in bulk.views:
+                await self._note_own_type(view)
         if self._definition.sequence == UNORDERED and not build.partial:
-            await check_met(queries, self._client, build, self._definition)
+            handled = {kind for view in self._shadow.views for kind in view.definition.handlers}
+            await check_met(queries, self._client, build, self._definition, handled)
         await self._index()
 
-    async def _note_own_type(self) -> None:
-        own = self._own
+    async def _note_own_type(self, view: FoldedView) -> None:
+        own = view.own
         if own.known is not None and own.known != await self._queries.value(
-            "set_row_key_aggregate_type", self._build.view, own.known, own.since
+            "set_row_key_aggregate_type", view.number, own.known, own.since
         ):
             raise RebuildError(
                 "live has applied events of other aggregates than this build took the rows' ids to be of",
@@ -89,8 +91,9 @@ class BulkPhase:
         self._progress.begin("indexing", 0)
         async with queries.connection.transaction():
             await queries.hold(build)
-            with refusals(self._definition):
-                await self._make_indexes()
+            for view in self._shadow.views:
+                with refusals(view.definition):
+                    await self._make_indexes(view)
             await queries.run("mark_all_moved_dirty", build.consumer, build.positions, self._consumer.start)
             # Now, and not in the swap, where batches wait.
             await queries.run("delete_excluded_sequences", build.number)
@@ -98,16 +101,16 @@ class BulkPhase:
             announce("rebuild.indexed")
         announce("rebuild.bulk_done")
 
-    async def _make_indexes(self) -> None:
+    async def _make_indexes(self, view: ShadowView) -> None:
         connection = self._queries.connection
-        async with default_names(connection) if self._definition.has_own_ddl else nullcontext():
-            for statement in self._shadow.index():
+        async with default_names(connection) if view.definition.has_own_ddl else nullcontext():
+            for statement in view.index():
                 await connection.execute(statement)
 
     async def _begun(self, decisions: Decisions) -> Bulk:
         judge = await self._judge(decisions)
-        given = (self._client, self._definition, self._consumer.reader, judge, decisions, self._progress)
-        return Bulk(*given, self._own)
+        given = (self._client, self._consumer, judge, decisions, self._progress)
+        return Bulk(*given, self._shadow.lookups)
 
     async def _judge(self, decisions: Decisions) -> AppliedFilter:
         queries, build = self._queries, self._build
@@ -119,9 +122,9 @@ class BulkPhase:
         apart = {row["seq"] for row in await queries.rows("select_excluded_sequences", build.number)}
         return AppliedFilter(self._definition.sequence, tracks, decisions, apart)
 
-    async def _fold(self, decisions: Decisions) -> None:
+    async def _fold(self, bulk: Bulk, decisions: Decisions) -> Bulk:
+        """Fold what is not kept yet; return the reading that did it."""
         build, filter_subject = self._build, self._definition.subjects.filter
-        bulk = await self._begun(decisions)
         if build.buckets == 1:
             try:
                 rows = await bulk.fold(filter_subject, 1, build.bulk_limit, kept_s=self._kept_s)
@@ -136,12 +139,11 @@ class BulkPhase:
                 await self._flush(rows, 0)
         if build.buckets > 1:
             await self._fold_divided(bulk)
-        self.silent.update(bulk.silent)
-        self.events = bulk.events
+        return bulk
 
     async def _fold_divided(self, bulk: Bulk) -> None:
         build = self._build
-        with Spill(Buckets(self._definition, build.buckets), build.finished) as spill:
+        with Spill(build.buckets, build.finished) as spill:
             await bulk.spill(self._definition.subjects.filter, 1, build.bulk_limit, spill)
             await self._write_positions(bulk.judge)
             self._progress.begin("folding", build.buckets)
@@ -161,12 +163,13 @@ class BulkPhase:
                 await queries.hold(build)
                 await queries.run("upsert_shadow_positions", build.positions, *zip(*incomplete, strict=True))
 
-    async def _flush(self, rows: Iterable[tuple[Any, ...]], bucket: int) -> None:
-        """Write the rows of one bucket, and that they are there, in one transaction."""
+    async def _flush(self, rows: Sequence[Iterable[tuple[Any, ...]]], bucket: int) -> None:
+        """Write the rows of one bucket, of each view, and that they are there, in one transaction."""
         queries, build = self._queries, self._build
         async with queries.connection.transaction():
             await queries.hold(build)
-            await self._shadow.copy(rows)
-            announce("rebuild.copied")
+            for view, of_view in zip(self._shadow.views, rows, strict=True):
+                await view.copy(of_view)
+                announce("rebuild.copied")
             await queries.run("mark_bucket_done", build.number, bucket)
         announce("rebuild.flushed")

@@ -62,7 +62,9 @@ class SqlBulk:
 
 async def guard(queries: Queries, shadow: Shadow) -> None:
     """Raise ForeignTableWrite if this transaction holds a write lock on a table of others. Before its commit."""
-    strayed = await queries.rows("select_foreign_write_locks", shadow.bare_names())
+    strayed = await queries.rows(
+        "select_foreign_write_locks", [name for view in shadow.views for name in view.bare_names()]
+    )
     if strayed:
         names = ", ".join(row["name"] for row in strayed)
         raise ForeignTableWrite(

@@ -8,7 +8,8 @@ one statement, so positions and inbox are of one moment; its events are in the s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -117,14 +118,14 @@ class CatchUp:
 
         Raises NotEqual where the shadow stands elsewhere than live although nothing has moved.
         """
-        self._moved, self._shadow.moved = set(), set()
+        self._moved = set()
+        self.moved()
         if not self.unordered:
             await self._compare("select_position_mismatches")
 
-    def moved(self) -> set[Any]:
-        """Return the keys of the rows that were written since `look`, or since this was asked."""
-        moved, self._shadow.moved = self._shadow.moved or set(), set()
-        return moved
+    def moved(self) -> Mapping[int, AbstractSet[Any]]:
+        """Return the keys of the rows that were written since `look`, or since this was asked, by view."""
+        return self._shadow.moved_since()
 
     async def assert_equal(self) -> None:
         """Raise NotEqual unless the shadow stands where live does, in every aggregate that has moved since `look`."""

@@ -17,7 +17,7 @@ from projectionist.runner.rebuild.table_pairs import Difference, Key, TablePair,
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Row
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.database.queries import Build, Queries
+    from projectionist.runner.database.queries import BuildView, Queries
 
 MOST = 1_000
 """How many differing rows are looked at again; beyond, the generations simply differ."""
@@ -33,7 +33,8 @@ class Compared(msgspec.Struct):
     more: bool
     """Whether there are more differences than are listed."""
     expected: bool
-    """Whether differences are no surprise: other code made the live rows, or events were applied in no fixed order."""
+    """Whether differences are no surprise: other code made the live rows, events were applied in no fixed order, or
+    handlers look up tables that others change."""
     left_out: list[str]
     """Columns that only one side has, or in another type: not compared."""
 
@@ -52,34 +53,28 @@ class Differs(RebuildError):
 
 
 class Comparison:
-    """One comparison of a build with the live generation."""
+    """One comparison of what is built of a view with the live generation."""
 
     def __init__(
         self,
         queries: Queries,
-        build: Build,
+        built: BuildView,
         definition: Definition,
-        control: Row,
-        live_code: bytes,
         *,
         accept: bool,
     ) -> None:
         self._queries = queries
-        self._build = build
+        self.built = built
         self._definition = definition
-        self._live = int(control["generation"])
         self._accept = accept
-        made_by = (build.code, build.shape, build.revision)
-        same = made_by == (control["code"], control["shape"], control["revision"])
         self._tables: list[TablePair] = []
         self._suspects: dict[str, set[Key]] = {}
         """Keys of rows that differed while both sides moved, by table."""
         self._alone: Counter[tuple[str, str, tuple[str | None, ...]]] = Counter()
         """Rows without a key that one side alone had: table, side, row."""
         in_order = definition.sequence == CONTIGUOUS
-        self.result = Compared(
-            0, [], more=False, expected=not (same and in_order and live_code == build.code), left_out=[]
-        )
+        expected = not (built.is_same_code and in_order) or bool(definition.references)
+        self.result = Compared(0, [], more=False, expected=expected, left_out=[])
 
     async def look(self) -> None:
         """Compare everything, without a lock: rows that are being moved differ for a moment."""
@@ -149,7 +144,7 @@ class Comparison:
 
     async def _sides(self) -> list[TablePair]:
         """Return both sides of every table that both generations have."""
-        both, typed = (self._live, self._build.generation), self._definition.table is not None
+        both, typed = (self.built.live, self.built.generation), self._definition.table is not None
         found = [await sides_of(self._queries, table, both, typed=typed) for table in self._definition.owned]
         self.result.left_out = sorted(column for sides in found for column in sides.left_out)
         return found

@@ -16,7 +16,7 @@ from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Build, Queries
 from projectionist.runner.history.applied_filter import AppliedFilter
-from projectionist.runner.history.fold_stream import Bulk, Folding
+from projectionist.runner.history.fold_stream import Bulk
 from projectionist.runner.history.handler_failures import HandlersFailed
 from projectionist.runner.history.lost_events import HistoryGone, HistoryScope, forgotten_from, is_whole, lost
 from projectionist.runner.history.progress import Logged
@@ -78,16 +78,22 @@ class Plan(msgspec.Struct):
 
 
 async def plan(
-    queries: Queries, definition: Definition, settings: Settings, client: Client, row: Row
+    queries: Queries,
+    definition: Definition,
+    settings: Settings,
+    client: Client,
+    row: Row,
+    *,
+    measured_s: float = SAMPLE_S,
 ) -> Plan:
-    """Look, and change nothing."""
+    """Look, and change nothing; for so long the speed is measured at most."""
     consumer, view, generation = row["number"], row["view"], row["generation"]
     stream = await api.stream(client, definition.stream)
     losing = await losing_aggregates(queries, client, row, stream, definition.handlers)
     names = await table_names(queries, view, generation)
     facts = await queries.row("select_plan_facts", consumer, names)
     assert facts is not None, "it counts"
-    rate = await _rate(definition, settings, client, stream)
+    rate = await _rate(definition, settings, client, stream, measured_s)
     changes, dependent_names = await _changes(queries, definition, view, generation)
     found = await queries.open_build(consumer)
     older = [one for one in await generations(queries, view) if one.state == "kept"]
@@ -107,7 +113,7 @@ async def plan(
         changes=changes,
         dependents=dependent_names,
         losing=losing,
-        open_build="" if found is None else f"generation {found.generation}, {found.phase}, by {found.owner}",
+        open_build="" if found is None else f"{found}, {found.phase}, by {found.owner}",
         refused=_refusal(losing, dependent_names),
     )
 
@@ -126,12 +132,14 @@ async def check_history(
         )
 
 
-async def check_met(queries: Queries, client: Client, build: Build, definition: Definition) -> None:
+async def check_met(
+    queries: Queries, client: Client, build: Build, definition: Definition, handled: Container[str]
+) -> None:
     """Raise EventsPurged if the bulk has not met all that live has applied: without order nothing else tells."""
     stream, missing = await api.stream(client, definition.stream), list[str]()
 
     def take(one: Lost) -> bool:
-        if one.type in definition.handlers:
+        if one.type in handled:
             missing.append(str(one))
         return len(missing) < LISTED
 
@@ -202,21 +210,21 @@ async def _changes(
     return changes, dependent_names
 
 
-async def _rate(definition: Definition, settings: Settings, client: Client, stream: StreamInfo) -> float:
+async def _rate(
+    definition: Definition, settings: Settings, client: Client, stream: StreamInfo, measured_s: float
+) -> float:
     """Return events a second, reading and folding the first of them; nothing is written."""
-    if definition.kind is Kind.SQL or not stream.state.messages:
+    if definition.kind is Kind.SQL or definition.references or not stream.state.messages:
         return 0.0
-    consumer = Consumer(definition, settings.policy(definition.name), 0, definition.name, 0)
+    consumer = Consumer.of_view(definition, settings.policy(definition.consumer), 0, definition.name)
     judge = AppliedFilter(UNORDERED, {}, Decisions())
-    given = (client, definition, consumer.reader, judge, Decisions(), Logged(definition.name))
-    own = consumer.view.owned()
-    bulk = Bulk(*given, own)
-    first, fold = stream.state.first_seq, Folding(definition, bulk.silent, own).fold
+    bulk = Bulk(client, consumer, judge, Decisions(), Logged(definition.name))
+    first, fold = stream.state.first_seq, bulk.folding().fold
     began = clock.now()
     try:
         async with aclosing(bulk.read(definition.subjects.filter, first, first + SAMPLE - 1, fold)) as slices:
             async for _ in slices:
-                if clock.now() - began > SAMPLE_S:
+                if clock.now() - began > measured_s:
                     break
     except HandlersFailed:
         return 0.0

@@ -19,7 +19,7 @@ from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.database.barrier import BarrierTimeout, patience
-from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError
+from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError, record_act
 from projectionist.runner.history.progress import Watched
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_tail import tailing
@@ -39,8 +39,11 @@ from projectionist.runner.rebuild.swap import swap
 from projectionist.runner.rebuild.times import USUAL, RebuildTimes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nats.aio.client import Client
 
+    from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
@@ -66,18 +69,24 @@ class Options(msgspec.Struct, frozen=True):
     """Keep batches waiting now and then, where they apply events as fast as they can be caught up."""
 
 
+class RebuiltView(msgspec.Struct):
+    """The generation that was made of a view."""
+
+    view: str
+    generation: int
+    compared: Compared
+
+
 class Rebuilt(msgspec.Struct):
     """The result of a rebuild."""
 
     consumer: str
-    generation: int
+    views: list[RebuiltView]
     resumed: bool
     events: int
-    rows: int
     caught_up: int
     silent: dict[str, int]
     """Intents that handlers asked for and that were not written, by slot."""
-    compared: Compared
     seconds: float
     phases: dict[str, float]
     held_s: float
@@ -85,7 +94,7 @@ class Rebuilt(msgspec.Struct):
 
 
 class Rebuild:
-    """Builds one consumer's next generation."""
+    """Builds the next generation of a consumer's views: one reading, one swap."""
 
     def __init__(
         self,
@@ -95,19 +104,31 @@ class Rebuild:
         progress: Progress,
         options: Options | None = None,
         *,
+        act: Act | None = None,
         times: RebuildTimes = USUAL,
+        who: str | None = None,
     ) -> None:
+        """Take who rebuilds and why (`act`), which is put on record before anything is done; and the name that lease
+        and build bear (`who`), from whoever is to find them by it."""
+        if definition.is_member:
+            raise RebuildError(
+                f"{definition.full_name} is a view of a set, and cannot be built beside the others yet",
+                remedy="The live generation serves as before; a set under another name is filled from the beginning",
+            )
         self._times = times
         self._definition = definition
         self._settings = settings
         self._client = client
         self._progress = Watched(progress)
         self._options = options or Options()
+        self._act, self._who = act, who or owner()
         self._schema = settings.postgres.schema
         self._silent: Counter[str] = Counter()
         self._phases: dict[str, float] = {}
         self._events = 0
-        self._keep_s = settings.policy(definition.name).keep_generation_s
+        self._views: dict[int, Definition] = {}
+        """What is built, by the numbers of the views."""
+        self._keep_s = settings.policy(definition.consumer).keep_generation_s
 
     async def run(self) -> Rebuilt:
         """Do it; returns when the new generation is live. Whatever ends it before, the live generation serves."""
@@ -126,7 +147,7 @@ class Rebuild:
             connection.terminate()
 
     async def _under_lease(self, queries: Queries) -> Rebuilt:
-        who = owner()
+        who = self._who
         going_back = self._options.back_to is not None
         row = await registered(queries, self._definition, going_back=going_back)
         stream = await api.stream(self._client, self._definition.stream)
@@ -140,9 +161,20 @@ class Rebuild:
             row = await registered(queries, self._definition, going_back=going_back)
             if self._options.raised_only and self._definition.revision <= row["revision"]:
                 raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
+            await self._record_act(queries, row["number"])
+            self._views = {row["view"]: self._definition}
             build, resumed = await self._opened(queries, row, lease.epoch, who)
             return await self._build(queries, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
+
+    async def _record_act(self, queries: Queries, consumer: int) -> None:
+        """Put on record that somebody has this done, before it is: what is done is then never without a reason."""
+        if self._act is None:
+            return
+        back_to = self._options.back_to
+        about = "a new generation" if back_to is None else f"generation {back_to}"
+        action = "rebuild" if back_to is None else "rollback"
+        await record_act(queries, consumer, action, about, self._act, msgspec.to_builtins(self._options))
 
     async def _record_progress(self, queries: Queries, consumer: int, epoch: int) -> None:
         """Write down how far it has come."""
@@ -169,24 +201,21 @@ class Rebuild:
                 queries, build, epoch=epoch, owner=who, partial=self._options.partial
             )
             if self._goes_on(build):
-                self._progress.say(f"going on with generation {build.generation}, {build.phase}")
+                self._progress.say(f"going on with {build}, {build.phase}")
                 return build, True
-            self._progress.say(f"giving up generation {build.generation}, begun by {left_by}")
+            self._progress.say(f"giving up {build}, begun by {left_by}")
             await build_state.abort(queries, build)
+        given = (queries, row["number"], self._views)
         if back_to is not None:
-            given = (queries, self._definition, row, back_to)
-            return await begin_rollback(*given, epoch=epoch, owner=who), False
+            return await begin_rollback(*given, back_to, epoch=epoch, owner=who), False
         partial = self._options.partial
-        begun = await build_state.begin(
-            queries, self._definition, row, epoch=epoch, owner=who, partial=partial
-        )
-        return begun, False
+        return await build_state.begin(*given, epoch=epoch, owner=who, partial=partial), False
 
     def _goes_on(self, build: Build) -> bool:
         back_to = self._options.back_to
-        wanted = build.kind == "rebuild" if back_to is None else build.generation == back_to
+        wanted = build.kind == "rebuild" if back_to is None else build.views[0].generation == back_to
         goes_on = wanted and build.is_marked and not self._options.restart
-        return goes_on and build_state.fits(build, self._definition)
+        return goes_on and build_state.fits(build, self._views)
 
     async def _build(self, queries: Queries, build: Build, *, resumed: bool) -> Rebuilt:
         began = clock.now()
@@ -197,24 +226,22 @@ class Rebuild:
             await mark_moved(queries, self._definition, build)
         elif build.phase == "open":
             build = await self._prepare(queries, build, shadow)
-        control = await queries.control(build.consumer)
-        await check(queries, build.view, control["generation"], build.generation)
+        for one in build.views:
+            await check(queries, one.view, one.live, one.generation)
         if build.phase == "bulk":
             build = await self._bulk(queries, build, shadow, consumer)
         catch_up = CatchUp(
             queries, build, shadow, self._client, consumer.reader, filter_subject, self._progress
         )
-        compared = await self._finish(queries, build, catch_up, filter_subject)
+        views = await self._finish(queries, build, catch_up, filter_subject)
         self._silent.update(catch_up.silent)
         return Rebuilt(
             consumer=self._definition.name,
-            generation=build.generation,
+            views=views,
             resumed=resumed,
             events=self._events,
-            rows=compared.rows,
             caught_up=catch_up.folded,
             silent=dict(sorted(self._silent.items())),
-            compared=compared,
             seconds=clock.now() - began,
             phases=self._phases,
             held_s=queries.held_s,
@@ -232,11 +259,13 @@ class Rebuild:
         return found
 
     async def _prepare(self, queries: Queries, build: Build, shadow: Shadow) -> Build:
-        row = await queries.row("select_consumer", self._definition.name)
+        row = await queries.row("select_view", self._definition.name)
         assert row is not None, "consumers are never deleted"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
-        live = await table_names(queries, row["view"], row["generation"])
-        rows = await queries.value("estimate_rows", build.consumer, live)
+        rows = 0
+        for one in build.views:
+            live = await table_names(queries, one.view, one.live)
+            rows += await queries.value("estimate_rows", build.consumer, live)
         return await build_state.prepare(queries, build, shadow, floor, rows)
 
     async def _phase(self, name: str, work: Any) -> None:
@@ -248,7 +277,7 @@ class Rebuild:
 
     async def _finish(
         self, queries: Queries, build: Build, catch_up: CatchUp, filter_subject: str
-    ) -> Compared:
+    ) -> list[RebuiltView]:
         """Catch up, compare, wait for old snapshots, swap; again where live was faster."""
         self._progress.begin("catching up", 0)
         if not self._options.slow_live:
@@ -259,7 +288,7 @@ class Rebuild:
 
     async def _swapped(
         self, queries: Queries, build: Build, catch_up: CatchUp, filter_subject: str, brake: Brake | None
-    ) -> Compared:
+    ) -> list[RebuiltView]:
         await self._carry_indexes(queries, build)
         given = (self._client, self._definition.stream, filter_subject)
         snapshots = Snapshots(
@@ -272,19 +301,21 @@ class Rebuild:
         )
         for number in range(MOST_TRIES):
             await self._phase("catch_up", self._converge(catch_up, brake))
-            comparison = await self._comparison(queries, build)
-            await self._phase("verify", self._verify(catch_up, comparison, brake))
+            comparisons = await self._comparisons(queries, build)
+            await self._phase("verify", self._verify(catch_up, comparisons, brake))
             await self._phase("catch_up", self._converge(catch_up, brake))
             await snapshots.wait(partial(self._converge, catch_up, brake))
             async with tailing(*given, catch_up.top) as tail:
                 await tail.ready()
                 hold_s = patience(number, self._times.holds)
                 await self._phase("catch_up", self._converge(catch_up, brake, hold_s))
-                await comparison.confirm(catch_up.moved())
+                moved = catch_up.moved()
+                for one in comparisons:
+                    await one.confirm(moved[one.built.view])
                 began = clock.now()
-                if await swap(queries, build, catch_up, tail, comparison, snapshots, self._keep_s, hold_s):
+                if await swap(queries, build, catch_up, tail, comparisons, snapshots, self._keep_s, hold_s):
                     self._phases["swap"] = clock.now() - began
-                    return comparison.result
+                    return [RebuiltView(c.built.name, c.built.generation, c.result) for c in comparisons]
             self._progress.say("live was faster, or a table was in use: trying again")
             await anyio.sleep(interval(self._times.tries, number + 1) * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
         raise RebuildError(
@@ -294,22 +325,26 @@ class Rebuild:
 
     async def _carry_indexes(self, queries: Queries, build: Build) -> None:
         """Make the indexes that users have made on the live tables, before batches wait."""
-        control = await queries.control(build.consumer)
-        async for text in carry_indexes(queries, build.view, control["generation"], build.generation):
-            self._progress.say(text)
+        for one in build.views:
+            async for text in carry_indexes(queries, one.view, one.live, one.generation):
+                self._progress.say(text)
 
-    async def _comparison(self, queries: Queries, build: Build) -> Comparison:
-        control = await queries.control(build.consumer)
-        live_code = await queries.value("select_generation", build.view, control["generation"])
+    async def _comparisons(self, queries: Queries, build: Build) -> list[Comparison]:
+        """Return a comparison a view."""
         accept = self._options.accept_differences or build.kind == "rollback"
-        return Comparison(queries, build, self._definition, control, live_code, accept=accept)
+        found = await queries.build_views(build.number)
+        return [Comparison(queries, one, self._views[one.view], accept=accept) for one in found]
 
-    async def _verify(self, catch_up: CatchUp, comparison: Comparison, brake: Brake | None) -> None:
+    async def _verify(
+        self, catch_up: CatchUp, comparisons: Sequence[Comparison], brake: Brake | None
+    ) -> None:
         await catch_up.look()
-        await comparison.look()
-        if comparison.needs_again:
+        for one in comparisons:
+            await one.look()
+        if again := [one for one in comparisons if one.needs_again]:
             await self._converge(catch_up, brake)
-            await comparison.again()
+            for one in again:
+                await one.again()
 
     async def _converge(self, catch_up: CatchUp, brake: Brake | None, hold_s: float | None = None) -> None:
         """Catch up until what is left fits into the swap."""
@@ -331,22 +366,23 @@ async def consumer_for(
     queries: Queries, definition: Definition, settings: Settings, build: Build
 ) -> Consumer:
     """Return the consumer as the builder sees it: with the shadow as its generation."""
-    control = await queries.row("select_build_control_row", build.consumer)
-    assert control is not None, "consumers are never deleted"
-    live = ControlRow.of(control)
-    view = msgspec.structs.replace(live.view, generation=build.generation)
-    return Consumer(
+    [built] = build.views
+    control = await queries.control(built.view)
+    live = ControlRow.of([control])
+    view = msgspec.structs.replace(live.views[0], generation=built.generation)
+    return Consumer.of_view(
         definition,
-        settings.policy(definition.name),
+        settings.policy(definition.consumer),
         build.consumer,
         control["key_name"],
-        0,
-        control=msgspec.structs.replace(live, view=view),
+        control=msgspec.structs.replace(live, views=(view,)),
     )
 
 
-async def give_up(definition: Definition, settings: Settings) -> int | None:
-    """End the open build and drop its tables; its generation, None if none is open.
+async def give_up(definition: Definition, settings: Settings, act: Act | None = None) -> dict[str, int]:
+    """End the open build and drop its tables; return its generations by view, none if no build is open.
+
+    `act` is put on record before.
 
     Raises AlreadyBuilding while it works.
     """
@@ -359,10 +395,12 @@ async def give_up(definition: Definition, settings: Settings) -> int | None:
         async with build_lease(queries, settings.postgres, definition, row["number"], who) as lease:
             build = await queries.open_build(row["number"])
             if build is None:
-                return None
+                return {}
+            if act is not None:
+                await record_act(queries, row["number"], "abort-rebuild", str(build), act)
             build = await build_state.resume(queries, build, epoch=lease.epoch, owner=who)
             await build_state.abort(queries, build)
-            return build.generation
+            return {one.name: one.generation for one in build.views}
     finally:
         connection.terminate()
     raise AssertionError("the task group neither returned nor raised")

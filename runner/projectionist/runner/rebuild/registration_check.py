@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 async def registered(queries: Queries, definition: Definition, *, going_back: bool = False) -> Record:
     """Return the registration of the consumer; raises RebuildError where a rebuild cannot follow its class."""
-    row = await queries.row("select_consumer", definition.name)
+    row = await queries.row("select_view", definition.name)
     if row is None:
         raise RebuildError(
             f"consumer {definition.name!r} is not in the database yet", remedy="Run `projectionist migrate`"

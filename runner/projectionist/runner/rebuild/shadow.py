@@ -1,4 +1,4 @@
-"""The generation that is being built: its tables, and the same handlers as live, writing rows and nothing else."""
+"""What is being built: a generation of each view, and the same handlers as live, writing rows and nothing else."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import asyncpg
 from projectionist.core.states import Cause
 from projectionist.projections.tables import ddl
 from projectionist.runner.batch.handler_factory import model_for
+from projectionist.runner.batch.lookup_reader import LookupReader
 from projectionist.runner.batch.planning import AggregatePlan
 from projectionist.runner.batch.wanted_rows import TooManyRows
 from projectionist.runner.history.handler_failures import HandlersFailed, handler_failure
@@ -20,24 +21,19 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.batch.view import View
     from projectionist.runner.decoding.delivery import Delivery
 
 
-class Shadow:
-    """The tables of one generation. `consumer` is a Consumer of its own whose generation is the shadow's."""
+class ShadowView:
+    """The tables of one view's generation."""
 
-    def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
+    def __init__(self, connection: Connection, view: View, schema: str) -> None:
         self._connection = connection
-        self.definition = consumer.definition
-        self.generation = consumer.view.generation
-        self.start = consumer.start
         self._schema = schema
-        self._consumer = consumer
-        self._model = model_for(connection, consumer, schema)
-        table = self.definition.table
-        self._unique = table is not None and any(index.unique for index in table.indexes)
-        self.moved: set[Any] | None = None
-        """Keys of rows that were written, once they are asked for."""
+        self.number = view.number
+        self.definition = view.definition
+        self.generation = view.generation
 
     def create(self) -> list[str]:
         """Return the statements that make the tables; a table of rows gets key and indexes only when it is filled."""
@@ -62,11 +58,7 @@ class Shadow:
                 ddl.create_key(d.table, schema, generation),
                 *ddl.create_indexes(d.table, schema, generation),
             ]
-        return [*made, *(f"analyze {name}" for name in self.names())]
-
-    def names(self) -> list[str]:
-        """Return the tables' quoted names."""
-        return [ddl.physical(table, self._schema, self.generation) for table in self.definition.owned]
+        return [*made, *(f"analyze {ddl.physical(table, schema, generation)}" for table in d.owned)]
 
     def bare_names(self) -> list[str]:
         """Return the tables' names in our schema, without quotes."""
@@ -82,6 +74,27 @@ class Shadow:
             columns=[column.name for column in table.columns],
             records=rows,
         )
+
+
+class Shadow:
+    """What is built for a consumer. `consumer` is a Consumer of its own, whose views' generations are the shadow's."""
+
+    def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
+        self._connection = connection
+        self.definition = consumer.view.definition
+        self.start = consumer.start
+        self.views = (ShadowView(connection, consumer.view, schema),)
+        self.lookups = LookupReader(connection, self.definition, keeps=True)
+        self._model = model_for(connection, consumer, schema, lookups=self.lookups)
+        tables = [table for view in self.views for table in view.definition.owned]
+        self._unique = any(index.unique for table in tables for index in table.indexes)
+        self._moved: dict[int, set[Any]] = {}
+        """Keys of rows that were written, by view, once they are asked for."""
+
+    def moved_since(self) -> dict[int, set[Any]]:
+        """Return the keys of rows that were written since this was last asked, by view; from now on they are noted."""
+        moved, self._moved = self._moved, {view.number: set() for view in self.views}
+        return moved
 
     async def apply(self, deliveries: Sequence[Delivery], silent: Counter[str]) -> None:
         """Fold these events in their order, inside the caller's transaction; `silent` counts intents not made.
@@ -136,9 +149,10 @@ class Shadow:
                 [handler_failure(deliveries[broken.at], (failed.error_class or "", failed.error or ""))]
             )
         await self._model.write(folded)
-        if self.moved is not None:
-            self.moved.update(folded.rows)
-        silent.update(emitted.counted for _, emitted in folded.intents)
+        for number, moved in self._moved.items():
+            if number in folded.rows:
+                moved.update(folded.rows[number].rows)
+        silent.update(emitted.counted for _, emitted, _ in folded.intents)
 
 
 def _one_after_another(deliveries: Sequence[Delivery]) -> AggregatePlan:

@@ -8,13 +8,14 @@ import asyncpg
 
 from projectionist.core.postgres.rights import grant_recorded
 from projectionist.core.testpoints import announce
-from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.barrier import BarrierTimeout
-from projectionist.runner.database.queries import Build, Queries, RebuildError
+from projectionist.runner.database.queries import Build, BuildView, Queries, RebuildError
 from projectionist.runner.read_models.generations import drop_positions
-from projectionist.runner.read_models.views import kept, repoint_view, shown, views, withdraw
+from projectionist.runner.read_models.views import repoint_view, shown, withdraw
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from projectionist.runner.jetstream.stream_tail import Tail
     from projectionist.runner.rebuild.catch_up import CatchUp
     from projectionist.runner.rebuild.compare import Comparison
@@ -31,7 +32,7 @@ async def swap(
     build: Build,
     catch_up: CatchUp,
     tail: Tail,
-    comparison: Comparison,
+    comparisons: Sequence[Comparison],
     snapshots: Snapshots,
     keep_s: float,
     hold_s: float,
@@ -55,9 +56,11 @@ async def swap(
             await queries.hold(build)
             announce("swap.shown")
             await catch_up.assert_equal()
-            await comparison.settle(catch_up.moved())
+            moved = catch_up.moved()
+            for comparison in comparisons:
+                await comparison.settle(moved[comparison.built.view])
             await queries.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
-            await _exchange(queries, build, keep_s)
+            await _exchange(queries, build, keep_s, None if catch_up.unordered else build.positions)
             if not await snapshots.passed():
                 raise _Behind
             announce("swap.written")
@@ -68,31 +71,35 @@ async def swap(
     return True
 
 
-async def _exchange(queries: Queries, build: Build, keep_s: float) -> None:
-    control = await queries.control(build.consumer)
-    if control["code"] not in (build.base, build.code):
+async def _exchange(queries: Queries, build: Build, keep_s: float, caught_up: int | None) -> None:
+    """Make what was built live; `caught_up`: by which build's positions what was live can be caught up."""
+    found = await queries.build_views(build.number)
+    if any(one.running not in (one.base, one.code) for one in found):
         raise RebuildError(
             "live runs other code by now than when this build was opened",
             remedy="Rebuild with that code, and --restart",
         )
-    live = await shown(queries, build.view, control["generation"])
-    before = set(live)
-    for view in views(await kept(queries, build.view, build.generation), build.generation):
-        await repoint_view(queries, view, live.pop(view.public, None))
-    if any(view not in before for view in await shown(queries, build.view, build.generation)):
-        await grant_recorded(queries.connection, queries.schema)  # there was none to have rights from
-    for view in live.values():
-        await withdraw(queries, view)
-    caught_up = None if control["sequence"] == UNORDERED else build.positions
-    await queries.run("mark_generation_kept", build.view, control["generation"], caught_up, keep_s)
-    given = (build.generation, build.revision, build.shape, build.code)
-    await queries.run("set_live_generation", build.view, *given)
-    await queries.run("insert_code_fingerprint", build.view, build.code)
-    await queries.run("set_generation_state", build.view, build.generation, "live")
+    for one in found:
+        await _repoint(queries, one)
+    await queries.run("mark_generations_kept", build.number, caught_up, keep_s)
+    await queries.run("set_live_generations", build.number)
     await queries.run("finish_build", build.number, "done")
     await queries.run("delete_catch_up_plan", build.number)  # its marks went when they were seen to
     if caught_up is None:
         await drop_positions(queries, build.positions)
+
+
+async def _repoint(queries: Queries, one: BuildView) -> None:
+    """Have the public views show what was built of a view, and take away those that it feeds no more."""
+    live = await shown(queries, one.view, one.live)
+    fresh = await shown(queries, one.view, one.generation)
+    is_new = bool(fresh.keys() - live.keys())
+    for public, view in fresh.items():
+        await repoint_view(queries, view, live.pop(public, None))
+    if is_new:
+        await grant_recorded(queries.connection, queries.schema)  # there was none to have rights from
+    for view in live.values():
+        await withdraw(queries, view)
 
 
 class _Behind(Exception):

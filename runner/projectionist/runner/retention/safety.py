@@ -9,7 +9,7 @@ from projectionist.runner.jetstream.durable import StreamUnfit
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.jetstream.api import StreamConfig
 
 USUAL_S = 30 * 86_400.0
@@ -62,7 +62,7 @@ def remedy(name: str, stream: StreamConfig) -> str:
     return f"Set retention_s of [consumers.{name}] to {least}"
 
 
-def refuse_forgetting(definition: Definition, policy: Policy, stream: StreamConfig) -> None:
+def refuse_forgetting(definition: ConsumerDefinition, policy: Policy, stream: StreamConfig) -> None:
     """Raise StreamUnfit if an event of this stream could be applied twice because the inbox has forgotten it."""
     if why := unsafe(policy, definition.sequence, stream):
         raise StreamUnfit(f"{definition.name}: {why}", remedy=remedy(definition.name, stream))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Connection
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.batch.context import BatchContext
     from projectionist.runner.batch.shared_pool import SharedPool
     from projectionist.runner.jetstream.api import DurableInfo as Durable
@@ -48,7 +48,7 @@ class StreamGuard:
     """Judges and remembers the stream of one consumer, for one process."""
 
     def __init__(
-        self, definition: Definition, durable: str, client: Client, access: SharedPool, schema: str
+        self, definition: ConsumerDefinition, durable: str, client: Client, access: SharedPool, schema: str
     ) -> None:
         self._name, self._stream = definition.name, definition.stream
         self._filter = definition.subjects.filter

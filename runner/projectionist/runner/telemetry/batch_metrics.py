@@ -14,7 +14,7 @@ from projectionist.core.telemetry import instruments, metrics, names
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import BatchLimits as Limits
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
     from projectionist.runner.batch.counted_types import CountedTypes
     from projectionist.runner.batch.types import Batch, BatchResult
     from projectionist.runner.decoding.delivery import Delivery
@@ -24,7 +24,11 @@ class BatchMetrics:
     """Tells what committed batches of one consumer were like; without a listener nothing is reckoned."""
 
     def __init__(
-        self, definition: Definition, limits: Limits, kinds: CountedTypes, sources: Collection[str] = ()
+        self,
+        definition: ConsumerDefinition,
+        limits: Limits,
+        kinds: CountedTypes,
+        sources: Collection[str] = (),
     ) -> None:
         self._limits = limits
         self._kinds = kinds

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from projectionist.core import clock
 from projectionist.core.cloudevents import timestamp
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.telemetry import instruments, metrics, names
@@ -17,6 +18,8 @@ from projectionist.outbox.relay.outbox_metrics import OutboxMetrics
 from projectionist.runner.consumers.status import MOST, ConsumerStatus, consumers
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import BrokerError
+from projectionist.runner.telemetry.scale_board import ScaleBoard
+from projectionist.runner.telemetry.scaling import ConsumerLoad
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -24,9 +27,25 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Alerts, Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
+LOOKING_S = 20.0
+"""How long one look may take, over all consumers."""
+VALID_LOOKS = 3
+"""After so many intervals without a look what was seen is gone by no more."""
 _BREAKER = {"half_open": 1, "open": 2}
+_SETTLED = {
+    *("applied", "ignored", "stale", "duplicate", "foreign", "skipped", "discarded", "erased"),
+    *("failed", "parked_gap", "parked_blocked"),
+}
+"""Outcomes by which an event is work for nobody any more; what is parked waits for another event, or for a person."""
+
+
+class UnsettledMessages(NamedTuple):
+    """What the broker holds for a consumer: not delivered yet, and delivered and not acked."""
+
+    pending: int
+    unacked: int
 
 
 class OpenBuild(msgspec.Struct, frozen=True):
@@ -61,13 +80,14 @@ class WaitingCounts(msgspec.Struct, frozen=True):
 class StateMetrics:
     """Looks where consumers and the outbox stand, whoever runs them, and shows it."""
 
-    def __init__(self, definitions: Sequence[Definition] | None, settings: Settings) -> None:
+    def __init__(self, definitions: Sequence[ConsumerDefinition] | None, settings: Settings) -> None:
         """Take what is measured; without `definitions` it looks after every consumer that is registered."""
         self._names = None if definitions is None else [definition.name for definition in definitions]
         self._settings = settings
         self._schema = settings.postgres.schema
         self._sql = Statements("projectionist.runner", self._schema)
         self._outbox = OutboxMetrics(self._schema)
+        self.board = ScaleBoard(settings, VALID_LOOKS * settings.telemetry.metrics_interval_s + LOOKING_S)
 
     async def look(self, connection: Connection, client: Client | None) -> None:
         """Look once, at the database and, where it can be reached, at the broker."""
@@ -87,8 +107,24 @@ class StateMetrics:
             _show_status(one)
             _show_waiting(each)
             asked = await _ask_broker(client, each)
-            lag = one.lag if asked is None else asked
+            lag = one.lag if asked is None else asked.pending
             show(instruments.LAG, name, None, {"": max(1, each.unread) if lag is None else lag})
+            self.board.note(name, _load(one, asked, self._settings.run.lease_s))
+        self.board.looked()
+
+
+def _load(one: ConsumerStatus, asked: UnsettledMessages | None, lease_s: float) -> ConsumerLoad:
+    """Return what is to be settled of a consumer, and by how many; what is parked is no work."""
+    alive = [runner for runner in one.runners if runner.silent_s <= lease_s]
+    if asked is None and one.lag is not None:
+        asked = UnsettledMessages(one.lag, max((runner.unacked or 0 for runner in alive), default=0))
+    return ConsumerLoad(
+        at=clock.now(),
+        settled=sum(n for outcome, n in one.outcomes.items() if outcome in _SETTLED),
+        behind=None if asked is None else asked.pending + asked.unacked + one.backlog,
+        runners=len(alive),
+        halted=one.paused or (one.breaker is not None and one.breaker.state == "open"),
+    )
 
 
 def _show_thresholds(consumer: str, alerts: Alerts) -> None:
@@ -118,8 +154,8 @@ def _show_waiting(one: WaitingCounts) -> None:
     show_build(one.name, one.build)
 
 
-async def _ask_broker(client: Client | None, one: WaitingCounts) -> int | None:
-    """Show what the broker says; the messages it has not delivered, None where it does not answer."""
+async def _ask_broker(client: Client | None, one: WaitingCounts) -> UnsettledMessages | None:
+    """Show what the broker says; the messages that are not settled, None where it does not answer."""
     if client is None or not one.durable:
         return None
     try:
@@ -138,7 +174,7 @@ async def _ask_broker(client: Client | None, one: WaitingCounts) -> int | None:
     show(instruments.MAX_AGE, one.name, None, {"": stream.config.max_age / 1e9})
     show(instruments.FILL, one.name, None, {"": _fill(stream)})
     show(instruments.HEADROOM, one.name, None, {"": max(0, floor + 1 - stream.state.first_seq)})
-    return durable.num_pending
+    return UnsettledMessages(durable.num_pending, durable.num_ack_pending)
 
 
 def show(metric: Metric, consumer: str, attribute: str | None, values: Mapping[str, float]) -> None:

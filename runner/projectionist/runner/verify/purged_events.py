@@ -54,7 +54,7 @@ async def forgotten_by_retention(
     """
     purged_up_to = await queries.value("select_purged_up_to", consumer.number) or 0
     aggregates = sorted({one.aggregate or "" for one in unknown if one.seq <= purged_up_to})
-    if not aggregates or consumer.definition.sequence != CONTIGUOUS:
+    if not aggregates or consumer.view.definition.sequence != CONTIGUOUS:
         return PurgedEvents()
     found = await queries.rows("select_positions", consumer.number, aggregates)
     apart = await queries.rows(

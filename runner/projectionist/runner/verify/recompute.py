@@ -78,7 +78,7 @@ async def rewriting(
 
 
 async def _check_whole(queries: Queries, client: Client, consumer: Consumer, keys: Sequence[Any]) -> None:
-    holes, definition = await holes_of(queries, client, consumer, keys), consumer.definition
+    holes, definition = await holes_of(queries, client, consumer, keys), consumer.view.definition
     for key in keys:
         lost = holes.at(key)
         if lost is not None:
@@ -90,7 +90,7 @@ async def _check_whole(queries: Queries, client: Client, consumer: Consumer, key
 
 
 async def _check_code(queries: Queries, consumer: Consumer) -> None:
-    definition, control = consumer.definition, await queries.control(consumer.number)
+    definition, control = consumer.view.definition, await queries.control(consumer.view.number)
     if (control["code"], control["generation"]) != (definition.code, consumer.view.generation):
         raise RebuildError(
             f"{definition.name} is run by other code than this", remedy="Recompute with the code that runs"

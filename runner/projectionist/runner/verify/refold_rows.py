@@ -23,6 +23,7 @@ from projectionist.projections.tables.table_key import Keys, Prefix
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.handlers import step_of
+from projectionist.runner.batch.lookup_reader import LookupReader
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.decoding.delivery import Delivery
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.postgres import connections
+    from projectionist.projections.folding.step import Step
     from projectionist.projections.reactor_answers import HandlerResult
     from projectionist.projections.tables.table import Table
     from projectionist.projections.tables.table_key import TableKey
@@ -66,6 +68,8 @@ class Refolded(msgspec.Struct):
     differs: bool
     since: str | None
     """The first event behind which the live row is another one, as far as it can be told."""
+    looked_up: bool = False
+    """Whether a handler of these events looks up tables that others change."""
 
 
 class FoldObserver:
@@ -111,7 +115,7 @@ class ExactFold:
         """Take what is compared. `live`: the rows as they are now, by key. `decided` are the recorded decisions; an
         event may be another one by them, and touch another row. `disordered` aggregates are kept until the end: their
         versions come in no order."""
-        definition, (table, self._key) = consumer.definition, table_of(consumer)
+        definition, (table, self._key) = consumer.view.definition, table_of(consumer)
         self._queries = queries
         self._client = client
         self._consumer = consumer
@@ -119,7 +123,9 @@ class ExactFold:
         self._read = self._decisions.reading(consumer.reader)
         self._decided = len(decided)
         self._next = 1
-        self._rows = Rows(definition.cls, table, {})
+        self._lookups = LookupReader(queries.connection, definition, keeps=True)
+        self._looked_up: set[Any] = set()
+        self._rows = Rows(definition.cls, table, {}, self._lookups.rows)
         self._own = consumer.view.owned()
         self._ordered = definition.sequence != UNORDERED
         self._observer = observer or FoldObserver()
@@ -149,7 +155,7 @@ class ExactFold:
 
     async def read(self) -> None:
         """Read on to the end of the stream, and fold what live has applied."""
-        definition = self._consumer.definition
+        definition = self._consumer.view.definition
         last = (await api.stream(self._client, definition.stream)).state.last_seq
         async for block in scan(self._client, definition.stream, self._filter(), self._next, last):
             for arrival in block:
@@ -169,7 +175,7 @@ class ExactFold:
         """Fold what has been applied meanwhile, and compare; in one transaction whose snapshot is one."""
         await self._settle(self._fresh)
         self._fresh = []
-        self._fold(in_stream_order(self._kept.values()))
+        await self._fold(in_stream_order(self._kept.values()))
         self._kept = {}
         self._observer.ended(sorted(self._waiting, key=lambda one: one.seq))
         live = await self._load(list(self._counts))
@@ -179,7 +185,13 @@ class ExactFold:
         differs = not same(table_of(self._consumer)[0], live, folded)
         since = self._since[key].first_difference(live, folded) if differs else None
         return Refolded(
-            key=key, live=live, folded=folded, events=self._counts[key], differs=differs, since=since
+            key=key,
+            live=live,
+            folded=folded,
+            events=self._counts[key],
+            differs=differs,
+            since=since,
+            looked_up=key in self._looked_up,
         )
 
     def _touches(self, delivery: Delivery) -> bool:
@@ -187,7 +199,7 @@ class ExactFold:
             return False
         if delivery.problem is not None:
             return self._may_touch(delivery)
-        step = step_of(self._consumer.definition, delivery.seq, delivery)
+        step = step_of(self._consumer.view.definition, delivery.seq, delivery)
         if step is None:
             return False
         return self._may_touch(delivery) if isinstance(step.key, Exception) else self._names(step.key)
@@ -203,10 +215,10 @@ class ExactFold:
     def _may_touch(self, delivery: Delivery) -> bool:
         """Return whether an event may belong to these rows that this code cannot read, or finds no row for; one that
         was applied fails."""
-        handler = self._consumer.definition.handlers.get(delivery.type)
+        handler = self._consumer.view.definition.handlers.get(delivery.type)
         if handler is None or not handler.own:
             return handler is not None
-        return own_group(self._consumer.definition, delivery.aggregate or "") in self._groups
+        return own_group(self._consumer.view.definition, delivery.aggregate or "") in self._groups
 
     async def _settle(self, fresh: Sequence[Delivery]) -> None:
         """Fold those of these and of the waiting that live has applied; what may still be applied waits."""
@@ -229,7 +241,7 @@ class ExactFold:
                 applied.append(delivery)
             elif waits:
                 self._waiting.append(delivery)
-        self._fold(self._in_version_order(applied, known))
+        await self._fold(self._in_version_order(applied, known))
 
     def _is_of(self, row: Record, delivery: Delivery) -> bool:
         """Return whether the inbox row is of this very message, and not of another one with the same identity."""
@@ -256,14 +268,15 @@ class ExactFold:
                 self.disordered.add(aggregate)
         return ordered
 
-    def _fold(self, deliveries: Iterable[Delivery]) -> None:
+    async def _fold(self, deliveries: Sequence[Delivery]) -> None:
+        await self._lookups.read_deliveries(deliveries)
         for delivery in deliveries:
             if not self._observer.takes(delivery):
                 continue
             if delivery.problem is not None:
                 self._observer.failed(delivery, ("", delivery.problem))
                 continue
-            step = step_of(self._consumer.definition, delivery.seq, delivery)
+            step = step_of(self._consumer.view.definition, delivery.seq, delivery)
             assert step is not None, "it touches a row"
             try:
                 self._own.check(step.handler, delivery.aggregate)
@@ -285,9 +298,14 @@ class ExactFold:
                     self._observer.failed(delivery, error)
                 continue
             self._observer.applied(delivery, result, {cell.key: cell.stored for cell in cells})
-            for cell in cells:
-                self._counts[cell.key] += 1
-                self._since[cell.key].note(named(delivery), cell.stored)
+            self._note(delivery, step, cells)
+
+    def _note(self, delivery: Delivery, step: Step, cells: Sequence[Cell]) -> None:
+        if step.handler.asks:
+            self._looked_up.update(cell.key for cell in cells)
+        for cell in cells:
+            self._counts[cell.key] += 1
+            self._since[cell.key].note(named(delivery), cell.stored)
 
     def _cells(self, key: Any) -> list[Cell]:
         """Return those of an event's rows that are among these; below a prefix no others were ever made here."""
@@ -298,7 +316,7 @@ class ExactFold:
     def _filter(self) -> str:
         """Return the subject of the one aggregate, where there is only one; everything otherwise."""
         subjects, kind, filter_subject = (
-            self._consumer.definition.subjects,
+            self._consumer.view.definition.subjects,
             self._consumer.view.own_type,
             None,
         )
@@ -309,10 +327,10 @@ class ExactFold:
 
 def table_of(consumer: Consumer) -> tuple[Table, TableKey]:
     """Return the table of rows that can be folded one by one, and its key; raises RebuildError where there is none."""
-    table = consumer.definition.table
+    table = consumer.view.definition.table
     if table is None or table.key is None:
         raise RebuildError(
-            f"{consumer.definition.name} writes its rows by SQL of its own: no single row can be folded",
+            f"{consumer.view.definition.name} writes its rows by SQL of its own: no single row can be folded",
             remedy="Rebuild it, which compares all rows before it swaps",
         )
     return table, table.key

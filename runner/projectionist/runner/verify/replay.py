@@ -78,7 +78,7 @@ class Replayer:
         self._settings = settings
         self._client = client
         self._progress = progress
-        self._policy = settings.policy(definition.name).replay or (
+        self._policy = settings.policy(definition.consumer).replay or (
             FORBIDDEN if definition.kind is Kind.REACTOR else NO_EFFECTS
         )
 
@@ -180,7 +180,12 @@ class Replayer:
         return set(await store.known((d.source, d.id) for d in deliveries))
 
     async def _registered(self) -> Record:
-        row = await self._queries.row("select_consumer", self._definition.name)
+        if self._definition.is_member:
+            raise RebuildError(
+                f"{self._definition.consumer} is a set of views, whose events cannot be replayed yet",
+                remedy="What was settled needs no replay; `recompute` makes one row anew, `verify` tells which",
+            )
+        row = await self._queries.row("select_view", self._definition.name)
         if row is None:
             raise RebuildError(
                 f"consumer {self._definition.name!r} is not in the database yet",
@@ -195,15 +200,13 @@ class Replayer:
 
     async def _consumer(self, row: Record) -> Consumer:
         definition = self._definition
-        policy = self._settings.policy(definition.name)
+        policy = self._settings.policy(definition.consumer)
         given = (row["number"], uuid4(), socket.gethostname(), os.getpid(), definition.code)
         runner = await self._queries.value("insert_runner", *given, written(policy.headers))
         slots = [found["name"] for found in await self._queries.rows("select_intent_slots", row["view"])]
         names = frozen(definition.name, slots, definition.slots)
-        row_now = await self._queries.row("select_control_row", row["number"])
-        assert row_now is not None, "it is registered"
-        control = ControlRow.of(row_now)
-        return Consumer(
+        control = ControlRow.of(await self._queries.rows("select_control_row", row["number"]))
+        return Consumer.of_view(
             definition, policy, row["number"], row["key_name"], runner, slots=names, control=control
         )
 

@@ -12,6 +12,7 @@ from projectionist.core.testpoints import announce
 from projectionist.projections.tables import ddl
 from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.batch.decisions import Decisions
+from projectionist.runner.batch.lookup_reader import LookupReader
 from projectionist.runner.batch.planning import MONOTONIC, UNORDERED
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.applied_filter import AggregateProgress, AppliedFilter
@@ -78,6 +79,10 @@ class Verified(msgspec.Struct):
     """Rows that differ from what is left of their events, some of which are gone from the stream."""
     undecidable_rows: list[UndecidableRow] = []
     """The first of them."""
+    not_judged: int = 0
+    """Rows that differ, and hold what a handler has looked up: in tables that others have changed since, perhaps."""
+    not_judged_keys: list[str] = []
+    """The first of them."""
 
 
 class Verifier:
@@ -124,7 +129,7 @@ class Verifier:
         if lacking or found_by != list(key.names):
             why = f"no column {', '.join(lacking)}" if lacking else f"the key {', '.join(found_by)}"
             raise RebuildError(
-                f"the live rows of {consumer.definition.name} have {why}: they cannot be compared",
+                f"the live rows of {consumer.view.definition.name} have {why}: they cannot be compared",
                 remedy="`projectionist migrate` says what they need; `preview` compares what both have",
             )
 
@@ -155,24 +160,27 @@ class Verifier:
     async def _folded(self, consumer: Consumer) -> AsyncIterator[dict[Any, Row]]:
         """Yield the rows as the stream makes them, a bucket at a time."""
         _, key = table_of(consumer)
-        row = await self._queries.row("select_consumer", self._definition.name)
+        row = await self._queries.row("select_view", self._definition.name)
         assert row is not None, "it is live"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         judge, decisions = await self._judge(consumer, floor)
-        given = (self._client, self._definition, consumer.reader, judge, decisions, self._progress)
-        bulk, filter_subject = Bulk(*given, consumer.view.owned()), self._definition.subjects.filter
+        lookups = LookupReader(self._queries.connection, self._definition, keeps=True)
+        bulk = Bulk(self._client, consumer, judge, decisions, self._progress, lookups)
+        filter_subject = self._definition.subjects.filter
         self._progress.begin("folding", floor)
         live = await table_names(self._queries, consumer.view.number, consumer.view.generation)
         rows = await self._queries.value("estimate_rows", consumer.number, live)
         buckets = -(-max(rows, 1) // ROWS_AT_ONCE)
         if buckets == 1:
-            yield {key.of(row): row for row in await bulk.fold(filter_subject, 1, floor)}
+            [found] = await bulk.fold(filter_subject, 1, floor)
+            yield {key.of(row): row for row in found}
             return
-        with Spill(Buckets(self._definition, buckets), []) as spill:
+        with Spill(buckets, []) as spill:
             await bulk.spill(filter_subject, 1, floor, spill)
             for bucket in spill.open:
-                self._bucket = (spill.buckets, bucket)
-                yield {key.of(row): row for row in await bulk.fold_spilled(spill, bucket)}
+                self._bucket = (Buckets(self._definition, buckets), bucket)
+                [found] = await bulk.fold_spilled(spill, bucket)
+                yield {key.of(row): row for row in found}
 
     async def _judge(self, consumer: Consumer, floor: int) -> tuple[AppliedFilter, Decisions]:
         queries, sequence = self._queries, self._definition.sequence
@@ -212,9 +220,17 @@ class Verifier:
         found = await exactly(self._queries, consumer, self._client, keys)
         differing = {one.key: one for one in found if one.differs}
         for key in await self._decidable(consumer, list(differing)) if differing else []:
+            if differing[key].looked_up:
+                self._leave_unjudged(consumer, key)
+                continue
             self.result.drifted += 1
             if len(self.result.drifts) < LISTED:
                 self.result.drifts.append(drift(self._definition, differing[key]))
+
+    def _leave_unjudged(self, consumer: Consumer, key: Any) -> None:
+        self.result.not_judged += 1
+        if len(self.result.not_judged_keys) < LISTED:
+            self.result.not_judged_keys.append(table_of(consumer)[1].shown(key))
 
     async def _decidable(self, consumer: Consumer, keys: Sequence[Any]) -> list[Any]:
         """Return those of these rows, which differ, that can be told: of the others history is lost. After the fold."""
@@ -308,8 +324,7 @@ async def live_consumer(
 ) -> tuple[Consumer, bytes]:
     """Return the consumer with the live generation, and the code that generation was made by."""
     row = await registered(queries, definition)
-    control = await queries.row("select_build_control_row", row["number"])
-    assert control is not None, "it is registered"
-    policy = settings.policy(definition.name)
-    made = Consumer(definition, policy, row["number"], row["key_name"], 0, control=ControlRow.of(control))
+    control, policy = await queries.control(row["view"]), settings.policy(definition.consumer)
+    given = (definition, policy, row["number"], row["key_name"])
+    made = Consumer.of_view(*given, control=ControlRow.of([control]))
     return made, await queries.value("select_generation", row["view"], row["generation"])

@@ -10,7 +10,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from projectionist.core.errors import ProjectionistError
-from projectionist.projections.compiled.definition import definition
+from projectionist.projections.compiled.definition import (
+    Definition,
+    ViewDeclaration,
+    compiled_of,
+    consumer_definition,
+)
 from projectionist.projections.consumer_classes import Projection
 from projectionist.projections.folding.rows import thawed
 from projectionist.projections.tables import column_values
@@ -34,8 +39,8 @@ async def read_row(cls: type[P], key: object, fetch: Fetch) -> P | None:
 
     Raises BadValue for a key of another type, and CannotRead.
     """
-    found = definition(cls)
-    table = found.table
+    found = compiled_of(cls) or consumer_definition(cls)
+    table = found.table if isinstance(found, Definition | ViewDeclaration) else None
     if table is None or table.key is None:
         raise CannotRead(
             f"{found.name} has no rows of a class: it is a {found.kind}",

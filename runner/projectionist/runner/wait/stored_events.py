@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Nats, Policy
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 
 class CannotWait(ProjectionistError):
@@ -124,7 +124,7 @@ def place_of(event: str | Recorded | PublishReceipt) -> StreamToken | Recorded:
     return StreamToken(event.stream, "", event.sequence)
 
 
-def refuse_strangers(definitions: Iterable[Definition], stream: str) -> None:
+def refuse_strangers(definitions: Iterable[ConsumerDefinition], stream: str) -> None:
     """Raise CannotWait where one of these consumers reads another stream."""
     strangers = [f"{one.name} reads {one.stream}" for one in definitions if one.stream != stream]
     if strangers:
@@ -135,7 +135,7 @@ def refuse_strangers(definitions: Iterable[Definition], stream: str) -> None:
 
 
 def awaited(
-    definition: Definition, policy: Policy, row: Record, seen: SeenMessage
+    definition: ConsumerDefinition, policy: Policy, row: Record, seen: SeenMessage
 ) -> AwaitedEvent | WaitResult:
     """Return which event a message is to a consumer; `row` says where that stands."""
     number, incarnation, message = row["number"], row["incarnation"], seen.message

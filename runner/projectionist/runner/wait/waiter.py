@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
     _Find = Callable[[], Awaitable[AwaitedEvent | WaitResult | None]]
 
@@ -70,7 +70,7 @@ class Waiter:
 
     def __init__(
         self,
-        definitions: Iterable[Definition],
+        definitions: Iterable[ConsumerDefinition],
         settings: Settings,
         *,
         nobody_s: float = NOBODY_S,
@@ -333,7 +333,9 @@ class Waiter:
             )
         return rows[0]
 
-    async def _read(self, definition: Definition, message: SharedMessage) -> AwaitedEvent | WaitResult | None:
+    async def _read(
+        self, definition: ConsumerDefinition, message: SharedMessage
+    ) -> AwaitedEvent | WaitResult | None:
         """Return which event the message is, read as the consumer reads it. None while the consumer stands in a stream
         that is gone, of which the same sequences told other things."""
         seen = await message.read()
@@ -350,7 +352,7 @@ class Waiter:
         await self._stored.close()
 
 
-def _elsewhere(definition: Definition, stream: str) -> WaitResult | None:
+def _elsewhere(definition: ConsumerDefinition, stream: str) -> WaitResult | None:
     """Return what is told of an event of a stream that the consumer does not read."""
     if stream == definition.stream:
         return None

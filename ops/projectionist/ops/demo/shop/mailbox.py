@@ -17,13 +17,19 @@ class Mail(msgspec.Struct, frozen=True):
 
 
 class Mailbox(Provider):
-    """Writes down every mail it is asked to send, the same one twice too; the file is named by SHOP_MAILBOX."""
+    """Writes down every mail it is asked to send, the same one twice too; the file is named by SHOP_MAILBOX.
+
+    What is no address is refused.
+    """
 
     async def send(self, request: Request) -> Reply:
         """Write the mail down."""
+        to = str(request.fields()["to"])
+        if "@" not in to:
+            return Reply(outcome=Outcome.REFUSED, reason="no address", status="550")
         path = mailbox(self.site.environ.get("SHOP_MAILBOX", ""))
         with path.open("a", encoding="utf-8") as file:
-            line = msgspec.json.encode(Mail(request.key, str(request.fields()["to"]))).decode()
+            line = msgspec.json.encode(Mail(request.key, to)).decode()
             file.write(line + "\n")
         return Reply(outcome=Outcome.SENT)
 

@@ -41,7 +41,9 @@ class OrderSummary(
 
     @on(PaymentReceived)
     def paid(self, event: PaymentReceived) -> None:
-        """Add a payment, of some or all of it."""
+        """Add a payment, of some or all of it; a negative one is a mistake, and waits for a person."""
+        if event.cents < 0:
+            raise ValueError(f"a payment of {event.cents} cents")
         self.paid_cents += event.cents
         if self.paid_cents >= self.cents:
             self.status = "paid"

@@ -1,5 +1,5 @@
 -- Things of each consumer that wait for a person, and which processes run it. $1: silent for so long is dead or frozen.
-select c.number, c.name, c.stream, c.durable, c.incarnation, v.revision, v.shape, v.code, c.paused,
+select c.number, c.name, c.stream, c.durable, c.incarnation, c.paused,
     exists (select from {schema}.builds b where b.consumer = c.number and b.ended is null) as building,
     (select count(*) from {schema}.positions where consumer = c.number and head in ('waiting', 'failed')) as stopped,
     (select count(*) from {schema}.parked where consumer = c.number and not ordered and cause = 'failed' and due is null) as alone,
@@ -19,7 +19,6 @@ select c.number, c.name, c.stream, c.durable, c.incarnation, v.revision, v.shape
         and headers is not null and beat > clock_timestamp() - $1 * interval '1 second'), '[]') as headers,
     (select max(p99_ms) from {schema}.runners where consumer = c.number and stopped is null
         and beat > clock_timestamp() - interval '1 hour') as p99_ms,
-    (select extract(epoch from clock_timestamp() - max(written))::float8 from {schema}.floors where consumer = c.number) as floor_s,
-    exists (select from {schema}.code_fingerprints where view = v.number and code = any($2::bytea[]) and code <> v.code) as was_here
-from {schema}.consumers c join {schema}.views v on v.consumer = c.number
+    (select extract(epoch from clock_timestamp() - max(written))::float8 from {schema}.floors where consumer = c.number) as floor_s
+from {schema}.consumers c
 order by c.name

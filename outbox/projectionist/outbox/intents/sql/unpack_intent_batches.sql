@@ -22,20 +22,21 @@ staged as materialized (
         jsonb_array_elements_text(t.encoded -> 'traceparent'), jsonb_array_elements_text(t.encoded -> 'tracestate'),
         jsonb_array_elements_text(t.encoded -> 'seq'), jsonb_array_elements_text(t.encoded -> 'baggage'),
         jsonb_array_elements_text(t.encoded -> 'due'), jsonb_array_elements_text(t.encoded -> 'guard'),
-        jsonb_array_elements_text(t.encoded -> 'expires_s'), jsonb_array_elements_text(t.encoded -> 'cancels')
+        jsonb_array_elements_text(t.encoded -> 'expires_s'), jsonb_array_elements_text(t.encoded -> 'cancels'),
+        jsonb_array_elements_text(t.encoded -> 'view')
     ) with ordinality as w (
         key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body,
-        traceparent, tracestate, seq, baggage, due, guard, expires_s, cancels, place
+        traceparent, tracestate, seq, baggage, due, guard, expires_s, cancels, view, place
     )
 ),
 written as (
     insert into {schema}.intents (
         consumer, key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body, hash,
-        traceparent, tracestate, baggage, created, scheduled
+        traceparent, tracestate, baggage, created, scheduled, view
     )
     select consumer, key, source, id, aggregate, version::bigint, slot, class, provider, destination, ordering, on_dead,
         convert_to(body, 'UTF8'), hash, traceparent, tracestate, baggage, created,
-        due::timestamptz
+        due::timestamptz, view::integer
     from staged
     where cancels is null
     order by batch, place
@@ -59,10 +60,10 @@ later as (
 ),
 taken_back as (
     insert into {schema}.cancels (
-        key, consumer, source, id, aggregate, version, class, classes, slot, created
+        key, consumer, source, id, aggregate, version, class, classes, slot, created, view
     )
     select key, consumer, source, id, aggregate, version::bigint, class,
-        array(select jsonb_array_elements_text(cancels::jsonb)), slot, created
+        array(select jsonb_array_elements_text(cancels::jsonb)), slot, created, view::integer
     from staged
     where cancels is not null
     order by batch, place

@@ -7,7 +7,10 @@ aimed as materialized (
     select c.seq as cancel, c.key, s.intent
     from asked c
     join {schema}.schedule s on s.consumer = c.consumer and s.aggregate = c.aggregate
-    where s.slot = c.slot and s.class = any (c.classes) and s.version < c.version
+    join {schema}.intents i on i.seq = s.intent
+    -- What says no view is from before views were on record, or was unpacked by an older process: its consumer had one.
+    where (i.view = c.view or i.view is null or c.view is null)
+        and s.slot = c.slot and s.class = any (c.classes) and s.version < c.version
 ),
 free as materialized (
     select s.intent, s.promoted, s.look from {schema}.schedule s

@@ -55,6 +55,7 @@ select stop.lane, stop.steps, stop.found, stop.others, extract(epoch from clock_
     o.seq, o.destination, o.state, o.attempt, o.spent, o.lookup_hint, o.wire, o.wire_hash, o.first_started, o.doubted,
     extract(epoch from clock_timestamp() - o.first_started)::float8 as since_first_s,
     i.key, i.consumer, i.source, i.id, i.aggregate, i.version, i.slot, i.class, i.on_dead, i.body, i.created, i.traceparent,
+    case when i.scheduled > i.created then least(i.scheduled, clock_timestamp()) end as due,
     i.tracestate, i.baggage,
     o.seq = any (array(select seq from free where lapsed)) as lapsed,
     b.state as circuit, b.epoch, b.failures, b.openings, extract(epoch from b.until)::float8 as until, b.pause_s

@@ -3,7 +3,7 @@
 with emptied as (
     update {schema}.views v
     set effects_incarnation = c.incarnation, effects_mark = $2, own_type = null, own_since = null
-    from {schema}.consumers c where c.number = $1 and v.consumer = c.number
+    from {schema}.consumers c where c.number = $1 and v.consumer = c.number and v.state = 'live'
 )
 update {schema}.consumers c
 set epoch = epoch + 1, repeats = exists (select from {schema}.decisions d where d.consumer = c.number)

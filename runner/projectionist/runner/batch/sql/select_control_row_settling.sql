@@ -7,16 +7,21 @@ with settling as (
 )
 select c.epoch, c.incarnation, c.paused, c.build, c.slot, c.repeats, v.number as view, v.generation, v.code, v.revision,
     v.effects_incarnation, v.effects_mark, v.own_type, v.own_since, b.state as breaker, b.runner as prober, b.reason as trouble,
-    array(
+    c.aside
+from (
+    select n.*, array(
         select q.seq from {schema}.quarantine q
-        where q.consumer = $1 and q.incarnation = c.incarnation and $4::bigint[] is null and q.seq between $2 and $3
+        where q.consumer = $1 and q.incarnation = n.incarnation and $4::bigint[] is null and q.seq between $2 and $3
             and (q.state = 'discarded' or q.state = 'quarantined' and (q.reason = 'refused' or q.edit is not null))
         union all
         select q.seq from {schema}.quarantine q
-        where q.consumer = $1 and q.incarnation = c.incarnation and q.seq = any($4)
+        where q.consumer = $1 and q.incarnation = n.incarnation and q.seq = any($4)
             and (q.state = 'discarded' or q.state = 'quarantined' and (q.reason = 'refused' or q.edit is not null))
     ) as aside
-from {schema}.consumers c
-join {schema}.views v on v.consumer = c.number
+    from {schema}.consumers n
+    where n.number = $1
+    offset 0
+) c
+left join {schema}.views v on v.consumer = c.number and v.state = 'live'
 left join {schema}.consumer_breakers b on b.consumer = c.number and b.state <> 'closed'
-where c.number = $1
+order by v.number

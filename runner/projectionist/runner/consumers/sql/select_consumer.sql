@@ -1,6 +1,5 @@
--- The registration of a consumer with its view, and the build that is open.
-select c.number, c.name, v.number as view, v.key_name, c.durable, v.kind, v.revision, v.shape, v.code, c.epoch, v.generation,
-    c.stream, c.sequence, c.baseline, c.subjects, c.incarnation, v.effects_incarnation, v.effects_mark, c.paused,
+-- The registration of a consumer, and the build that is open.
+select c.number, c.name, c.durable, c.epoch, c.stream, c.sequence, c.baseline, c.subjects, c.incarnation, c.paused,
     (select b.number from {schema}.builds b where b.consumer = c.number and b.ended is null) as build
-from {schema}.consumers c join {schema}.views v on v.consumer = c.number
+from {schema}.consumers c
 where c.name = $1

@@ -1,5 +1,5 @@
 -- One row a consumer: where it stands, from maintained counters and the few rows that wait. $1: rows counted at most.
-select c.name, v.kind, c.stream, c.paused, v.generation, v.revision, v.effects_mark,
+select c.name, v.kind, c.stream, c.paused, v.generation, v.revision, v.effects_mark, v.views,
     coalesce((select jsonb_object_agg(outcome, n) from (
         select outcome, sum(n)::bigint as n from {schema}.counters where consumer = c.number group by outcome
     ) counted), '{}') as outcomes,
@@ -35,5 +35,23 @@ select c.name, v.kind, c.stream, c.paused, v.generation, v.revision, v.effects_m
     (select jsonb_build_object(
             'state', state, 'reason', reason, 'until_s', extract(epoch from until - clock_timestamp())::float8
         ) from {schema}.consumer_breakers where consumer = c.number and state <> 'closed') as breaker
-from {schema}.consumers c join {schema}.views v on v.consumer = c.number
+from {schema}.consumers c
+join lateral (
+    -- Of a set each of its views says it.
+    select case when s.alone then s.kinds[1] else 'set' end as kind,
+        case when s.alone then s.generations[1] end as generation,
+        case when s.alone then s.revisions[1] end as revision,
+        case when s.alone then s.marks[1] end as effects_mark,
+        case when s.alone then '[]' else s.views end as views
+    from (
+        select count(*) = 1 and min(name) = c.name as alone, array_agg(kind) as kinds,
+            array_agg(generation) as generations, array_agg(revision) as revisions, array_agg(effects_mark) as marks,
+            coalesce(jsonb_agg(jsonb_build_object(
+                'name', name, 'kind', kind, 'state', state, 'generation', generation, 'revision', revision,
+                'effects_mark', effects_mark
+            ) order by number), '[]') as views
+        from {schema}.views
+        where consumer = c.number
+    ) s
+) v on true
 order by c.name

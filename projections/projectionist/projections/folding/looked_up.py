@@ -1,0 +1,132 @@
+"""What handlers have looked up: rows that were read by key, and the mapping that shows an event its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from projectionist.projections.errors import BadValue
+
+if TYPE_CHECKING:
+    from projectionist.projections.envelope import Envelope
+    from projectionist.projections.event import AnyEvent
+    from projectionist.projections.handlers import Handler
+    from projectionist.projections.lookups import Reference
+
+Row = tuple[Any, ...]
+Found = Row | BadValue | None
+"""A row in database form, none, or why it cannot be had."""
+
+
+class UndeclaredKey(Exception):
+    """A handler has looked up another key than its event names: no batch would have read it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} holds the keys that by= gives for this event, and no others")
+
+
+class LookedUp(Mapping[Any, Any]):
+    """The rows of one lookup for one event, by key; a key that has no row is not in it."""
+
+    __slots__ = ("_found", "_name", "_source")
+
+    def __init__(self, name: str, source: Reference[Any], found: dict[Any, Found]) -> None:
+        """Take what was found of each key that the event looks up."""
+        self._name, self._source, self._found = name, source, found
+
+    def __getitem__(self, key: object) -> Any:
+        found = self._found[self._stored(key)]
+        if found is None:
+            raise KeyError(key)
+        if isinstance(found, BadValue):
+            raise found
+        return self._source.thawed(found)
+
+    def __contains__(self, key: object) -> bool:
+        return self._found[self._stored(key)] is not None
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, found in self._found.items() if found is not None)
+
+    def __len__(self) -> int:
+        return sum(found is not None for found in self._found.values())
+
+    def __repr__(self) -> str:
+        return f"{self._name} of {len(self)} keys"
+
+    def _stored(self, key: object) -> Any:
+        if key in self._found:
+            return key
+        of = self._source.table.key
+        assert of is not None, "it has columns"
+        try:
+            stored = of.stored(key)
+        except BadValue as bad:
+            raise UndeclaredKey(self._name) from bad
+        if stored not in self._found:
+            raise UndeclaredKey(self._name)
+        return stored
+
+
+class LookedUpRows:
+    """Rows that were read for lookups, by source and key."""
+
+    def __init__(self) -> None:
+        self._found: dict[Reference[Any], dict[Any, Found]] = {}
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._found.clear()
+
+    def lacking(
+        self, events: Iterable[tuple[Handler, AnyEvent, Callable[[], Envelope]]]
+    ) -> dict[Reference[Any], set[Any]]:
+        """Return the keys that these events look up and that were not read; one that cannot tell fails in its turn."""
+        lacking: dict[Reference[Any], set[Any]] = {}
+        for handler, event, envelope in events:
+            for ask in handler.asks:
+                try:
+                    keys = ask.keys(event, envelope)
+                except BadValue:
+                    continue
+                lacking.setdefault(ask.source, set()).update(keys)
+        without = ((source, keys.difference(self._found.get(source, ()))) for source, keys in lacking.items())
+        return {source: keys for source, keys in without if keys}
+
+    def put(self, source: Reference[Any], keys: Iterable[Any], rows: Sequence[Row]) -> None:
+        """Keep what a look at these keys has found."""
+        held = self._found.setdefault(source, {})
+        held.update(dict.fromkeys(keys))
+        of = source.table.key
+        assert of is not None, "it has columns"
+        found = {of.of(row): row for row in rows}
+        held.update(found)
+        if len(found) < len(rows):
+            twice = BadValue(f"{source.table.public} has several rows of one key")
+            held.update((key, twice) for key, many in Counter(map(of.of, rows)).items() if many > 1)
+
+    def given(
+        self, handler: Handler, event: AnyEvent, envelope: Callable[[], Envelope]
+    ) -> dict[str, LookedUp]:
+        """Return what a handler gets of its lookups for an event. Raises BadValue."""
+        given = {}
+        for ask in handler.asks:
+            held = self._found.get(ask.source, {})
+            try:
+                found = {key: held[key] for key in ask.keys(event, envelope)}
+            except KeyError as error:
+                raise BadValue(
+                    f"{ask.name}: by= gives other keys each time, and may know the event alone"
+                ) from error
+            given[ask.name] = LookedUp(ask.name, ask.source, found)
+        return given
+
+    @property
+    def count(self) -> int:
+        """Return how many keys were read."""
+        return sum(map(len, self._found.values()))
+
+
+NOTHING: dict[str, LookedUp] = {}
+"""What handlers without lookups are given."""

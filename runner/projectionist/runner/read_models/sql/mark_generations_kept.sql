@@ -1,0 +1,7 @@
+-- What was live of a build's views is kept for a while, with the code it was run by last; $2 says by which build's positions
+-- it can be caught up.
+update {schema}.generations g
+set state = 'kept', build = $2, kept_until = clock_timestamp() + $3::float8 * interval '1 second',
+    shape = v.shape, code = v.code, revision = v.revision
+from {schema}.build_views t join {schema}.views v on v.number = t.view
+where t.build = $1 and g.view = v.number and g.generation = v.generation

@@ -1,0 +1,14 @@
+-- What a build has made is live from here on, all of it at once, and no build is open.
+with swapped as (
+    update {schema}.views v
+    set generation = t.generation, revision = t.revision, shape = t.shape, code = t.code
+    from {schema}.build_views t where t.build = $1 and v.number = t.view
+    returning v.number, v.consumer, v.generation, v.code
+), live as (
+    update {schema}.generations g set state = 'live', build = null, kept_until = null
+    from swapped s where g.view = s.number and g.generation = s.generation
+), code as (
+    insert into {schema}.code_fingerprints (view, code) select number, code from swapped
+    on conflict (view, code) do update set adopted = clock_timestamp()
+)
+update {schema}.consumers set build = null, epoch = epoch + 1 where number in (select consumer from swapped)

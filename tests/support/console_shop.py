@@ -1,0 +1,55 @@
+"""A shop of which every page of the console has something to show, much of it hostile or secret."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+HOSTILE = '"><script>alert(1)</script><img/src=x/onerror=alert(2)>{{7*7}}'
+CANARY = "canary-4711"
+"""What a payload and an error hold, which nobody has asked to see."""
+NAMED = quote(HOSTILE)
+INTENT = """
+    insert into projectionist.intents
+        (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)
+    values ('one', 1, 'shop', 'e1', 's', 'Receipt', 'email', 'https://mail.example/CANARY', 'pass', 'CANARY', '');
+    insert into projectionist.outbox (seq, provider, destination, lane, place, state, error)
+    select seq, provider, destination, key, seq, 'dead', '550 CANARY' from projectionist.intents where key = 'one'"""
+FRAMES = ("/live?here=audit",)
+"""What open pages ask for, and nobody goes to."""
+READ = (
+    *("/", "/consumer?name=Orders", "/incidents", "/audit", "/audit.csv", "/doctor", "/streams"),
+    *("/waiting", "/waiting/group?cause=failed", f"/waiting/event?id={NAMED}"),
+    *("/quarantine", "/quarantine/group?cause=version", "/quarantine/entry?seq=5&consumer=Orders"),
+    *("/outbox", "/outbox/group?state=dead", "/outbox/intent?key=one"),
+    *("/map", "/preview", "/rebuilds", "/rebuild?consumer=Orders", "/row?consumer=Orders&key=o1&at=1"),
+    *(f"/journey?id={NAMED}", f"/aggregate?name={quote('order/o1')}", "/search?q=nothing"),
+)
+
+
+async def troubled(live: ConsumerHarness) -> Any:
+    """A shop in which one order has failed and another lacks a version, an incident is open, under hostile names."""
+    made = shop(live.stream)
+    await live.migrate(made.Orders, made.Spend)
+    made.trouble.poison.add(CANARY)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="placed-1")
+    await live.publish(OrderNoted(CANARY), "o1", 2, id=HOSTILE)
+    await live.publish(OrderPaid(), "o1", 3, id="paid-1")
+    await live.publish(OrderPlaced("bob", 9), '"><script>x', 1, id="placed-2")
+    await live.publish(
+        OrderNoted(CANARY), "o3", 1, headers={"ce-aggregateversion": HOSTILE, "x-note": CANARY}
+    )
+    async with live.running(made.Orders, made.Spend):
+        await live.settled(made.Orders)
+    await live.pool.execute(
+        """insert into projectionist.incidents (consumer, kind, incarnation, seq, source, id, detail)
+        values (1, 'late', 1, 2, 'shop', $1, $2)""",
+        HOSTILE,
+        f"stepped over: {HOSTILE}",
+    )
+    live.tampered = True
+    await live.pool.execute(INTENT.replace("CANARY", CANARY))
+    return made

@@ -1,0 +1,67 @@
+"""What forms say, as acts take it."""
+
+from __future__ import annotations
+
+import pytest
+
+from projectionist.console.acts.quarantine_acts import replacements
+from projectionist.console.screens.audit import cell
+from projectionist.console.screens.consumers import spoken
+from projectionist.console.screens.login import typed
+from projectionist.core.operator import NotThere
+
+
+def test_headers_are_written_a_line_each_and_left_out_by_name() -> None:
+    assert replacements(" ce-id=e=1 \r\n\r\nx=\n", "traceparent  x-old") == {
+        "traceparent": None,
+        "x-old": None,
+        "ce-id": "e=1",
+        "x": "",
+    }
+    assert replacements("", "") == {}
+
+
+@pytest.mark.parametrize("line", ["ce-id", "=value", "a b"])
+def test_a_line_that_is_no_header_is_refused(line: str) -> None:
+    with pytest.raises(NotThere, match="is not NAME=VALUE"):
+        replacements(line, "")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        (" \t=1", "' \\t=1"),
+        ("\rplain", "'\\rplain"),
+        ("\N{FULLWIDTH EQUALS SIGN}1", "'\N{FULLWIDTH EQUALS SIGN}1"),
+        ("\N{FULLWIDTH COMMERCIAL AT}x", "'\N{FULLWIDTH COMMERCIAL AT}x"),
+        ("\N{SMALL PLUS SIGN}1", "'\N{SMALL PLUS SIGN}1"),
+        ("\N{MINUS SIGN}1", "'\N{MINUS SIGN}1"),
+        ("a=1", "a=1"),
+        ("", ""),
+        (None, ""),
+        (7, "7"),
+    ],
+)
+def test_a_cell_of_the_audit_is_no_formula_of_a_spreadsheet(value: object, told: str) -> None:
+    assert cell(value) == told
+
+
+def test_what_a_page_has_put_into_a_form_is_not_what_somebody_typed() -> None:
+    form = {
+        "token": "t",
+        "seen": "1",
+        "link": "l",
+        "next": "/",
+        "name": "ann",
+        "reason": "moved",
+        "data": " ",
+    }
+    assert typed(form) == {"reason": "moved"}
+
+
+def test_what_is_counted_is_told_in_words() -> None:
+    assert spoken("parked_blocked") == "parked behind others"
+    assert spoken("some_thing") == "some thing"
+    assert spoken("applied") == "applied"
