@@ -10,12 +10,15 @@ import pytest
 from tests.integration.process.test_peers import quick, running
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.peers import peer_takes
 from tests.support.process import projectionist
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.waiting import eventually, listening
 
+from projectionist.core import testpoints
 from projectionist.core.settings.settings import Policy
+from projectionist.runner.pipeline.crash_guard import SUSPECT_FROM
 
 pytestmark = pytest.mark.asyncio
 
@@ -75,6 +78,32 @@ async def test_what_is_stored_after_a_process_has_ended_uncleanly_is_not_tried_o
 
     assert heard.counts["careful.marked"] == 0
     assert len(await live.rows("orders")) == 9
+
+
+async def test_a_process_tries_one_suspect_at_a_time_whichever_consumer_has_it(live: ConsumerHarness) -> None:
+    """What ends the process then has the only mark: an event of another consumer beside it would be failed with it."""
+    s = shop(live.stream)
+    quick(live)
+    await live.migrate(s.Orders, s.Spend)
+    await live.settle(s.Orders, s.Spend)
+    for number in range(9):
+        await live.publish(OrderPlaced("ann", number), f"o{number}", 1)
+    for consumer in ("Orders", "Spend"):
+        durable = await inspection.durable_name(live, consumer)
+        for _ in range(SUSPECT_FROM - 1):
+            for message in await peer_takes(live.nats.jetstream(), live.stream.name, durable, 9):
+                await message.nak()
+    await live.pool.execute(
+        f"update {SCHEMA}.runners set stopped = null, beat = clock_timestamp() - interval '10 minutes'"
+    )
+    moments: list[str] = []
+    stop = testpoints.listen(moments.append)
+
+    await live.settle(s.Orders, s.Spend)
+
+    stop()
+    tries = [moment for moment in moments if moment.startswith("careful.")]
+    assert tries == 18 * ["careful.marked", "careful.unmarked"]
 
 
 @pytest.mark.parametrize("env", [{}, STORES], ids=["acked after its commit", "stored first"])

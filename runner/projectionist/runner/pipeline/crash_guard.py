@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import anyio
 import msgspec
 
 from projectionist.core.testpoints import announce
@@ -41,6 +42,9 @@ SUSPECT_FROM = 3
 class RecentCrash(msgspec.Struct):
     """Says whether a process of this consumer has ended uncleanly within the last hour; heartbeats look again."""
 
+    trial: anyio.Lock
+    """Held while a suspect is tried or read, by whichever consumer of this process: what ends it then has the only
+    mark, and nothing that was tried beside it is taken for it."""
     until: datetime | None = None
     """By when the last of them had ended: what came later has ended none of them. None: none has."""
 
@@ -92,6 +96,10 @@ class CrashGuard:
         identity = await self._tried_first(suspect)
         if identity is None:
             return await self.settler.settle(suspect)
+        async with self.suspicion.trial:
+            return await self._tried(suspect, identity)
+
+    async def _tried(self, suspect: Batch, identity: Identity) -> list[BatchResult]:
         marks = await self.settler.surely(partial(_mark, identity=identity, runner=self._consumer.runner))
         announce("careful.marked")
         if marks > MOST_MARKS:
@@ -103,6 +111,7 @@ class CrashGuard:
             suspect.limit = 1
         applied = await self.settler.settle(suspect)
         await self.settler.surely(lambda store: store.run("delete_crash_mark", *identity))
+        announce("careful.unmarked")
         return applied
 
     async def _tried_first(self, suspect: Batch) -> Identity | None:

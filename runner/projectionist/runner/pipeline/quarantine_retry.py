@@ -60,7 +60,8 @@ class Quarantine:
                 arrival = Arrival(
                     subject=row["subject"], reply=b"", head=head, data=data, received=clock.now()
                 )
-                await under_mark(store, self._consumer, place, partial(self._reread, place), arrival)
+                async with self._suspicion.trial:
+                    await under_mark(store, self._consumer, place, partial(self._reread, place), arrival)
             one = self._read(row, head, data)
             if isinstance(one, Delivery):
                 out.setdefault(row["incarnation"], []).append(one)

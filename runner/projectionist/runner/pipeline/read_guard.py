@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.inbox_store import InboxStore
     from projectionist.runner.batch.shared_pool import SharedPool
+    from projectionist.runner.pipeline.crash_guard import RecentCrash
 
 log = logging.getLogger("projectionist.runner")
 
@@ -34,9 +35,10 @@ MOST_READS = MOST_MARKS + 1
 class Reads:
     """Looks at what arrives while there is suspicion."""
 
-    def __init__(self, consumer: Consumer, access: SharedPool) -> None:
+    def __init__(self, consumer: Consumer, access: SharedPool, suspicion: RecentCrash) -> None:
         self._consumer = consumer
         self._access = access
+        self._suspicion = suspicion
 
     async def begin(self) -> None:
         """Learn what this code is not to read."""
@@ -55,14 +57,15 @@ class Reads:
             except (ValueError, IndexError):  # no delivery, which reading will say
                 continue
             if delivered >= SUSPECT_FROM:
-                async with self._access.store(self._consumer) as store:
+                async with self._suspicion.trial, self._access.store(self._consumer) as store:
                     await under_mark(store, self._consumer, (reader.incarnation, seq), reader.read, arrival)
 
 
 async def under_mark(
     store: InboxStore, consumer: Consumer, place: Place, read: Callable[[Arrival], object], arrival: Arrival
 ) -> None:
-    """Read it under a mark; what has ended too many readers is not read, now and later, unless somebody edits it."""
+    """Read it under a mark, while the caller holds the trial; what has ended too many readers is not read, now and
+    later, unless somebody edits it."""
     identity = READING, f"{place[0]}/{place[1]}{_suffix(consumer)}"
     row = await store.row("increment_crash_marks", *identity, consumer.runner)
     assert row is not None, "it returns what it has written"

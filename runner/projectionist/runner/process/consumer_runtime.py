@@ -63,9 +63,9 @@ class ConsumerRuntime:
         self._measures = BatchMetrics(consumer.definition, limits, context.types, settings.telemetry.sources)
         self._consumer, self._limits, self._times = consumer, limits, context.times
         self._breaker = ConsumerBreaker(consumer, access)
-        self._access, self._suspicion = access, RecentCrash()
+        self._access, self._suspicion = access, RecentCrash(access.trial)
         self._logged_unnamed = False
-        self._reads = Reads(consumer, access)
+        self._reads = Reads(consumer, access, self._suspicion)
         at_once = 1 if consumer.definition.kind is Kind.SQL else AT_ONCE
         self._sessions = [self._session(settings, stream_guard) for _ in range(at_once)]
         stored = Stored(client, consumer.definition.stream)

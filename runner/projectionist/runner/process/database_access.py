@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import anyio
 import asyncpg
 import msgspec
 
@@ -62,6 +63,8 @@ class DatabaseAccess(SharedPool):
         """Called after a commit that wrote intents: relays need not find them by polling."""
         self.broken_off: set[int] = set()
         """The runners of this process that an error ended in the middle of their work."""
+        self.trial = anyio.Lock()
+        """Held while something is tried that may have ended a process: one at a time, whichever consumer has it."""
         self.book = FailureBook()
         """The chores of this process that fail."""
         self._sql = Statements("projectionist.runner", schema)
