@@ -10,10 +10,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
+from tests.support.waiting import HANG_S
 
 _UNPACKED = Path(sys.prefix) / "browser"
 _SHELL = _UNPACKED / "usr/lib/chromium/chromium-headless-shell"
+
+HANG_MS = HANG_S * 1000
+"""How long a browser is waited for, in whatever it does: Playwright's own five and thirty seconds tell of a machine."""
+
+expect.set_options(timeout=HANG_MS)
 
 
 @asynccontextmanager
@@ -24,7 +30,9 @@ async def chromium() -> AsyncIterator[Browser]:
         pytest.skip("Chromium is not here: `make browser` unpacks it where Debian's packages can be had")
     async with (
         async_playwright() as playwright,
-        await playwright.chromium.launch(executable_path=found, env=_environment()) as browser,
+        await playwright.chromium.launch(
+            executable_path=found, env=_environment(), timeout=HANG_MS
+        ) as browser,
     ):
         yield browser
 

@@ -15,6 +15,7 @@ import msgspec
 import uvicorn
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import Gateway
+from tests.support.waiting import HANG_S
 
 from projectionist import console
 from projectionist.console.access.sessions import Access, Role
@@ -33,7 +34,7 @@ class Browser:
 
     def __init__(self, url: str, **headers: str) -> None:
         self.url = url
-        self.http = httpx.AsyncClient(base_url=url, follow_redirects=True, timeout=30, headers=headers)
+        self.http = httpx.AsyncClient(base_url=url, follow_redirects=True, timeout=HANG_S, headers=headers)
 
     async def see(self, path: str, status: int = 200) -> str:
         """Load a page."""

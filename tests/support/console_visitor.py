@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
+from tests.support.chromium import HANG_MS
 from tests.support.console_client import Served
 
 from projectionist.console.access.sessions import Role
@@ -80,6 +81,7 @@ class Visitors:
     async def stranger(self, **options: Any) -> Visitor:
         """Somebody who is not logged in."""
         context = await self._browser.new_context(**{"viewport": DESK, "reduced_motion": "reduce"} | options)
+        context.set_default_timeout(HANG_MS)
         await self._rooms.enter_async_context(context)
         return await self._open(context)
 
