@@ -19,6 +19,7 @@ from projectionist.core.settings.settings import Nats, Postgres, Settings
 
 pytestmark = pytest.mark.asyncio
 
+REPOSITORY = Path(__file__).parents[2]
 BRIEF = latency.LatencyPlan(rates=(50, 400), seconds=0.3, warm_s=0.1)
 SMALL = ("bench", "live", "--events", "2000", "--aggregates", "200", "--repeats", "1")
 
@@ -51,6 +52,28 @@ async def test_it_prints_ratios_for_programs_and_none_is_out_of_all_bounds(
     assert found["settings"]["servers"] == "given"
     assert {"postgresql", "nats-server", "python", "projectionist"} <= set(found["versions"])
     assert found["machine"]["cores"] > 0
+
+
+async def test_two_revisions_are_compared_and_what_they_took_is_told_by_process(
+    servers: Servers, database: str
+) -> None:
+    small = ("--events", "500", "--aggregates", "50", "--repeats", "1", "--json")
+    ended = await run_projectionist(
+        "bench", "compare", "HEAD", "HEAD", *small, cwd=REPOSITORY, **addresses(servers, database)
+    )
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["compare"]
+    assert found["revisions"] == {"old": "HEAD", "new": "HEAD"}
+    assert (found["old"]["events"], found["new"]["events"]) == (500, 500)
+    assert found["differences"]["events/s"]["ratio"] > 0
+    assert not any(one["beyond_noise"] for one in found["differences"].values())
+
+
+async def test_revisions_are_for_a_comparison_alone(servers: Servers, database: str, tmp_path: Path) -> None:
+    for words in (("live", "HEAD"), ("compare",), ("compare", "HEAD")):
+        ended = await run_projectionist("bench", *words, cwd=tmp_path, **addresses(servers, database))
+        assert (ended.code, ended.out) == (2, "")
+        assert "two revisions" in ended.err
 
 
 async def test_latencies_at_each_rate_and_sizes_with_their_picture(

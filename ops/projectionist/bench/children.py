@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from projectionist.bench.meters import family_s
 from projectionist.bench.scene import Scene, environment
 from projectionist.core.errors import ProjectionistError
 
@@ -51,6 +52,11 @@ class Child:
     def cpu_s(self) -> float:
         """Return processor time of the whole process, its start included."""
         return self._used.ru_utime + self._used.ru_stime if self._used else 0
+
+    @property
+    def cpu_so_far_s(self) -> float:
+        """Return processor time up to now, of the children that it has too; 0 where that is not told."""
+        return family_s(self._process.pid)
 
     @property
     def rss_mb(self) -> float:
@@ -130,12 +136,14 @@ async def running(
             await child.end()
 
 
-async def finished(settings: Settings, scene: Scene, arguments: Sequence[str]) -> None:
+async def finished(
+    settings: Settings, scene: Scene, arguments: Sequence[str], extra: Mapping[str, str] | None = None
+) -> None:
     """Run `python ARGUMENTS` in the scene to its end; raises BenchError if that is not a good one."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *arguments,
-        env=environment(settings, scene),
+        env={**environment(settings, scene), **(extra or {})},
         cwd=tempfile.gettempdir(),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

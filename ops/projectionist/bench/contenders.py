@@ -33,6 +33,8 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
     later: bool = False
     """Whether it acks before it has settled."""
     environment: Mapping[str, str] = {}
+    code: str = ""
+    """Where its modules are found, as PYTHONPATH has it; empty: where ours are."""
     load: Callable[[Load], Load] = lambda load: load
     """What it gets instead of the usual load."""
 
@@ -40,6 +42,11 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
     def app(self) -> str:
         """Return whose tables it needs."""
         return self.arguments[-1] if self.arguments[:-1] == PRODUCT[:-1] else "plain"
+
+    @property
+    def found_in(self) -> dict[str, str]:
+        """Return the environment in which its modules are found."""
+        return {"PYTHONPATH": self.code} if self.code else {}
 
     def messages(self, load: Load) -> int:
         """Return how many messages of the load it gets."""

@@ -27,7 +27,18 @@ def costs_of(costs: Sequence[Cost], what: str = "events") -> dict[str, Any]:
         ),
         "wal_bytes_per_1000": _per_1000([one.wal_bytes if one else None for one in used], costs),
         "rss_mb": round(max(cost.rss_mb for cost in costs), 1),
+        "cpu_us": cpu_us(costs),
     }
+
+
+STEADY = ("client", "postgres", "nats", "total")
+
+
+def cpu_us(costs: Sequence[Cost]) -> dict[str, float | None]:
+    """Return the processor time of an event in steady state, by process; null where it is not known."""
+    steady = [cost.steady for cost in costs if cost.steady is not None]
+    known = {part: [v for one in steady if (v := getattr(one, part)) is not None] for part in STEADY}
+    return {part: round(median(values), 2) if values else None for part, values in known.items()}
 
 
 def _per_1000(values: Iterable[float | None], costs: Sequence[Cost]) -> float | None:

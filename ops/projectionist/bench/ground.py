@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -67,13 +67,18 @@ class Ground:
 
     @asynccontextmanager
     async def scene(
-        self, *, app: str = "plain", past: int = 0, random_ids: bool = False
+        self,
+        *,
+        app: str = "plain",
+        past: int = 0,
+        random_ids: bool = False,
+        found_in: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Scene]:
-        """Yield a fresh schema with the app's consumers registered and their tables made; `past` events fill the inbox
-        of the first beforehand."""
+        """Yield a fresh schema with the app's consumers registered and their tables made, by the code that is
+        `found_in` this environment; `past` events fill the inbox of the first beforehand."""
         scene = Scene(self.stream, f"bench_{token_hex(4)}")
         try:
-            await finished(self.settings, scene, ("-m", "projectionist.bench.prepare", app))
+            await finished(self.settings, scene, ("-m", "projectionist.bench.prepare", app), found_in)
             sql = Statements("projectionist.bench", scene.schema)
             rows = await self.connection.fetch(sql["registered"])
             durables = tuple(row["durable"] for row in rows)

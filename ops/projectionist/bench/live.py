@@ -61,7 +61,7 @@ async def live(ground: Ground, load: Load, repeats: int, past: int, tell: Tell) 
     part, skipped = contenders(ground.settings.nats, past)
     tell(f"publishing {load.events:,} events")
     await ground.publish(load)
-    rounds = await _rounds({name: (ground, load, one) for name, one in part.items()}, repeats, tell)
+    rounds = await rounds_of({name: (ground, load, one) for name, one in part.items()}, repeats, tell)
     tell("statements")
     statements = {
         name: count for name in ("product", "twin") if (count := await _counted(ground, load, part[name]))
@@ -83,7 +83,7 @@ async def varied(
     )
     async with stub() as collector, AsyncExitStack() as stack:
         part = await _placed(stack, variants(collector), fewer, (settings, embedded), tell)
-        return await _rounds(part, repeats, tell)
+        return await rounds_of(part, repeats, tell)
 
 
 async def traced(
@@ -92,7 +92,7 @@ async def traced(
     """Measure what tracing costs."""
     async with stub() as collector, AsyncExitStack() as stack:
         part = await _placed(stack, tracing(collector), load, (settings, embedded), tell)
-        return await _rounds(part, repeats * TRACED_ROUNDS, tell)
+        return await rounds_of(part, repeats * TRACED_ROUNDS, tell)
 
 
 async def _placed(
@@ -115,7 +115,7 @@ async def _placed(
     return placed
 
 
-async def _rounds(part: dict[str, Placed], repeats: int, tell: Tell) -> Rounds:
+async def rounds_of(part: dict[str, Placed], repeats: int, tell: Tell) -> Rounds:
     """Order the runs: each runs once a round, and another one begins each round."""
     rounds = Rounds({name: one.title for name, (_, _, one) in part.items()}, {name: [] for name in part})
     names = list(part)

@@ -58,7 +58,7 @@ class Meter:
         if self._embedded is None or not _KNOWN:
             return Used(None, None, int(wal))
         postgres, nats = self._embedded.postgres.pid(), self._embedded.nats.pid()
-        return Used(_family_s(postgres), _family_s(nats), int(wal))
+        return Used(family_s(postgres), family_s(nats), int(wal))
 
     @asynccontextmanager
     async def over(self, tell: Callable[[Used], None]) -> AsyncIterator[None]:
@@ -103,8 +103,10 @@ def _is_statement(line: bytes) -> bool:
     return any(mark in line for mark in _LOGGED) and not line.startswith(f"{OURS} LOG:".encode())
 
 
-def _family_s(pid: int) -> float:
-    """Return processor seconds of a process and of its children, those that have ended too."""
+def family_s(pid: int) -> float:
+    """Return processor seconds of a process and of its children, those that have ended too; 0 where it is not told."""
+    if not _KNOWN:
+        return 0.0
     own, ended, _ = _times(pid)
     total = own + ended
     for entry in _PROC.iterdir():

@@ -142,7 +142,9 @@ async def _built(ground: Ground, scene: Scene, module: str, *arguments: str) -> 
     if code or begin < 0:
         raise BenchError(f"{module} ended with {code}: {said}")
     (built,) = msgspec.json.decode(_document(said[begin:]), type=_Said).rebuilt
-    return Cost(built.events, built.seconds, child.cpu_s, child.rss_mb, found[0]), built
+    return Cost(
+        events=built.events, seconds=built.seconds, cpu_s=child.cpu_s, rss_mb=child.rss_mb, used=found[0]
+    ), built
 
 
 def _document(text: str) -> str:

@@ -156,7 +156,9 @@ async def _sent(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
         await _until(child, lambda: _sent_all(ground, sql))
     row = await ground.connection.fetchrow(sql["relay_took"])
     assert row is not None
-    return Cost(row["events"], row["seconds"], child.cpu_s, child.rss_mb, found[0])
+    return Cost(
+        events=row["events"], seconds=row["seconds"], cpu_s=child.cpu_s, rss_mb=child.rss_mb, used=found[0]
+    )
 
 
 async def _peer(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Cost:
@@ -169,7 +171,7 @@ async def _peer(ground: Ground, scene: Scene, name: str, backlog: Backlog) -> Co
     ):
         await _until(child, lambda: _said(child))
         took = msgspec.json.decode(child.said().splitlines()[-1])["seconds"]
-    return Cost(backlog.intents, took, child.cpu_s, child.rss_mb, found[0])
+    return Cost(events=backlog.intents, seconds=took, cpu_s=child.cpu_s, rss_mb=child.rss_mb, used=found[0])
 
 
 def _contender(settings: Settings, scene: Scene, name: str, *sizes: int, url: str = "") -> Any:

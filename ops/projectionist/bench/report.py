@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from projectionist.bench.figures import USED, costs_of, ratio, shown, spread, used
+from projectionist.bench.figures import STEADY, USED, costs_of, cpu_us, ratio, shown, spread, used
 from projectionist.core.postgres.statements import Statements
 from projectionist.ops.cli.output import table
 
@@ -35,6 +35,7 @@ def document(measured: LiveFigures) -> dict[str, Any]:
         ratios = rounds.ratios("product", name)
         live |= {f"ratio_{name}": ratio(ratios), f"ratio_{name}_spread": spread(ratios)}
     live |= {name: costs_of(costs) for name, costs in rounds.costs.items()}
+    live |= {"cpu_us": cpu_us(rounds.costs["product"])}
     live |= {"statements_per_1000": measured.statements, "lone_visible_ms": measured.lone}
     live |= {"skipped": measured.skipped}
     if measured.varied is not None:
@@ -75,12 +76,22 @@ def text(measured: LiveFigures, load: Load) -> str:
             "",
             f"A lone event is visible {lone.p50:.1f} ms after it was published (p99: {lone.p99:.1f} ms).",
             *([f"Statements for 1,000 events: {statements}."] if statements else []),
+            *_steady(rounds),
             *(f"{name}: left out, {why}" for name, why in measured.skipped.items()),
             *(_beside(measured.varied, "plain", VARIED) if measured.varied else ()),
             *(_beside(measured.traced, "contexts", TRACED) if measured.traced else ()),
             "",
         )
     )
+
+
+def _steady(rounds: Rounds) -> Iterator[str]:
+    """Say what an event takes once the processes have started: of product and twin, by process."""
+    for name in ("product", "twin"):
+        each = cpu_us(rounds.costs[name])
+        if each["total"] is not None:
+            parts = ", ".join(f"{part} {shown(each[part])}" for part in STEADY)
+            yield f"Processor time of an event in steady state, {name}, µs: {parts}."
 
 
 def _beside(rounds: Rounds, base: str, heading: str) -> Iterator[str]:

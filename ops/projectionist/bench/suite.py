@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from projectionist.bench import latency, live, rebuild, relay, report, size
+from projectionist.bench import compare, latency, live, rebuild, relay, report, size
 from projectionist.bench.ground import ground
 from projectionist.bench.load import Load
 
@@ -28,6 +28,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     random_ids: bool = False
     inbox_rows: int = 0
     variants: bool = False
+    revisions: tuple[str, ...] = ()
+    """Those that are compared: the old one and the new one."""
     latency_plan: latency.LatencyPlan = latency.LatencyPlan()
 
     def load(self, events: int, aggregates: int) -> Load:
@@ -80,6 +82,13 @@ async def _live(asked: Asked, settings: Settings, embedded: Embedded | None, tel
     return BenchReport(report.document(measured), _settings(load, asked), report.text(measured, load))
 
 
+async def _compare(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> BenchReport:
+    load = asked.load(200_000, 20_000)
+    async with ground(settings, embedded) as made:
+        rounds = await compare.compare(made, load, asked.revisions, asked.repeats, tell)
+    return BenchReport(compare.document(rounds), _settings(load, asked), compare.text(rounds))
+
+
 async def _rebuild(asked: Asked, settings: Settings, embedded: Embedded | None, tell: Tell) -> BenchReport:
     load = asked.load(1_000_000, 100_000)
     async with ground(settings, embedded) as made:
@@ -116,6 +125,7 @@ def _settings(load: Load, asked: Asked) -> dict[str, Any]:
 
 _PARTS: dict[str, Callable[[Asked, Settings, Embedded | None, Tell], Awaitable[BenchReport]]] = {
     "live": _live,
+    "compare": _compare,
     "rebuild": _rebuild,
     "relay": _relay,
     "latency": _latency,

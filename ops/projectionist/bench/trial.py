@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,21 @@ PATIENCE_S = 30
 """How long a contender may stand still before the benchmark gives up."""
 
 
+class Steady(msgspec.Struct, frozen=True):
+    """Microseconds of processor time an event, from the first sight of the durable to the last ack: no start of a
+    process in it. None where it cannot be known."""
+
+    client: float | None
+    postgres: float | None
+    nats: float | None
+
+    @property
+    def total(self) -> float | None:
+        """Return that of all together."""
+        parts = self.client, self.postgres, self.nats
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+
 class Cost(msgspec.Struct, frozen=True):
     """What a run took."""
 
@@ -39,11 +55,20 @@ class Cost(msgspec.Struct, frozen=True):
     rss_mb: float
     used: Used | None = None
     """By the servers."""
+    steady: Steady | None = None
 
     @property
     def rate(self) -> float:
         """Return events a second."""
         return self.events / self.seconds
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """Totals at one moment of a run."""
+
+    acked: int
+    client_cpu_s: float
+    used: Used
 
 
 class _Floor(msgspec.Struct):
@@ -59,7 +84,9 @@ class _Durable(msgspec.Struct):
 
 async def run(ground: Ground, load: Load, one: Contender) -> Cost:
     """Let a contender settle its share of the load, which is in the stream, on tables of its own."""
-    async with ground.scene(app=one.app, past=one.past, random_ids=load.random_ids) as scene:
+    async with ground.scene(
+        app=one.app, past=one.past, random_ids=load.random_ids, found_in=one.found_in
+    ) as scene:
         wanted = one.messages(load)
         cost = await trial(ground, scene, one, wanted, load.messages)
         settled = await ground.connection.fetchval(Statements("projectionist.bench", scene.schema)["settled"])
@@ -86,14 +113,48 @@ async def trial(
 ) -> Cost:
     """Run a contender until it has acked `messages` of those `stored` in the stream."""
     found: list[Used] = []
+    began: list[Reading] = []
+    environment = {**one.environment, **one.found_in}
     async with (
         ground.meter.over(found.append),
-        running(ground.settings, scene, one.arguments, one.environment) as child,
+        running(ground.settings, scene, one.arguments, environment) as child,
     ):
-        acked, seconds = await _watched(child, scene, ground.client, messages, stored, patience_s=patience_s)
+
+        async def begin(acked: int) -> None:
+            began.append(await _reading(ground, child, acked))
+
+        acked, seconds = await _watched(
+            child, scene, ground.client, messages, stored, patience_s=patience_s, begin=begin
+        )
         if one.later:
             seconds = await _settled(ground, child, scene)
-    return Cost(acked, seconds, child.cpu_s, child.rss_mb, found[0])
+        steady = steady_cost(began[0], await _reading(ground, child, acked))
+    return Cost(
+        events=acked,
+        seconds=seconds,
+        cpu_s=child.cpu_s,
+        rss_mb=child.rss_mb,
+        used=found[0],
+        steady=steady,
+    )
+
+
+async def _reading(ground: Ground, child: Child, acked: int) -> Reading:
+    return Reading(acked, child.cpu_so_far_s, await ground.meter.read())
+
+
+def steady_cost(began: Reading, ended: Reading) -> Steady | None:
+    """Return what an event took between two readings; None where all were settled before the first. Pure."""
+    events = ended.acked - began.acked
+    if events <= 0:
+        return None
+    used = ended.used.since(began.used)
+    each = [_us(seconds, events) for seconds in (used.postgres_cpu_s, used.nats_cpu_s)]
+    return Steady(_us((ended.client_cpu_s - began.client_cpu_s) or None, events), *each)
+
+
+def _us(seconds: float | None, events: int) -> float | None:
+    return None if seconds is None else round(seconds * 1_000_000 / events, 2)
 
 
 async def caught_up(child: Child, scene: Scene, client: Client) -> None:
@@ -109,8 +170,10 @@ async def _watched(
     stored: int,
     *,
     patience_s: float = PATIENCE_S,
+    begin: Callable[[int], Awaitable[None]] | None = None,
 ) -> tuple[int, float]:
-    """Return how many messages it had acked on each durable when they were enough, and the seconds until the last."""
+    """Return how many messages it had acked on each durable when they were enough, and the seconds until the last.
+    `begin` is told how many were acked at the first sight of its durables."""
     best, deadline = -1, time.monotonic() + patience_s
     while time.monotonic() < deadline:
         child.check()
@@ -118,6 +181,9 @@ async def _watched(
             one for name in scene.durables if (one := await _durable(scene.stream, name, client)) is not None
         ]
         acked = min(_acked(one, stored) for one in found) if len(found) == len(scene.durables) else -1
+        if begin is not None and acked >= 0:
+            await begin(acked)
+            begin = None
         if acked >= messages and found:
             last = max(one.ack_floor.last_active or one.created for one in found)
             return acked, (last - min(one.created for one in found)).total_seconds()

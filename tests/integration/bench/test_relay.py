@@ -38,7 +38,8 @@ async def test_product_and_twin_publish_every_intent_once_and_no_schema_stays(he
 
 
 async def test_the_ratios_are_those_of_one_round() -> None:
-    costs = {name: [Cost(100, seconds, 0.1, 50.0)] * 2 for name, seconds in (("product", 2.0), ("twin", 1.0))}
+    taken = {"product": 2.0, "twin": 1.0}
+    costs = {name: [Cost(events=100, seconds=s, cpu_s=0.1, rss_mb=50.0)] * 2 for name, s in taken.items()}
     measured = relay.RelayResult(costs, {"pgqueuer": "it is not installed"})
     found = relay.document(measured)
     assert (found["relay"]["ratio_twin"], found["relay"]["ratio_pgqueuer"]) == (0.5, None)

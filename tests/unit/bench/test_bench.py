@@ -102,7 +102,10 @@ def test_an_inbox_of_ones_own_keeps_no_contender_out(monkeypatch: pytest.MonkeyP
 def measured() -> LiveFigures:
     """The product takes 2 and 4 seconds, the twin 1 and 3."""
     rounds = {"product": (2.0, 4.0), "twin": (1.0, 3.0)}
-    costs = {name: [Cost(1000, s, cpu_s=0.5, rss_mb=40) for s in taken] for name, taken in rounds.items()}
+    costs = {
+        name: [Cost(events=1000, seconds=s, cpu_s=0.5, rss_mb=40) for s in taken]
+        for name, taken in rounds.items()
+    }
     titles = {"product": "the product", "twin": "its twin"}
     lone = Lone(2.0, 3.0, 4.0, 500)
     return LiveFigures(Rounds(titles, costs), {"faststream": "it is not installed"}, lone, {"product": 12.5})
@@ -120,7 +123,7 @@ def test_a_ratio_is_the_median_of_those_inside_the_rounds() -> None:
 
 def test_what_the_servers_used_is_the_difference_where_it_is_known() -> None:
     assert Used(3.0, None, 900).since(Used(1.0, None, 400)) == Used(2.0, None, 500)
-    cost = Cost(500, 1.0, 0.5, 40, Used(2.0, None, 500))
+    cost = Cost(events=500, seconds=1.0, cpu_s=0.5, rss_mb=40, used=Used(2.0, None, 500))
     found = costs_of([cost])
     assert (found["postgres_cpu_ms_per_1000"], found["nats_cpu_ms_per_1000"]) == (4000, None)
     assert found["wal_bytes_per_1000"] == 1000
