@@ -8,6 +8,7 @@ import pytest
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Servers
 from tests.support.shop import OrderPlaced, shop
+from tests.support.waiting import HANG_S
 
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Settings
@@ -61,7 +62,7 @@ async def test_who_waits_in_a_request_finds_the_servers_that_the_processes_find(
     seq = await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders)
     answer = await App(projections=[s.Orders]).wait_for(
-        s.Orders, ack=Published(live.stream.name, seq, duplicate=False)
+        s.Orders, ack=Published(live.stream.name, seq, duplicate=False), timeout_s=HANG_S
     )
     assert answer.is_applied
 

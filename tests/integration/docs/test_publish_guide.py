@@ -70,7 +70,7 @@ async def test_the_pages_code_records_publishes_waits_and_tells_a_conflict(
             assert await page["pay"](connection, "7", 250, 1) == "somebody else was first: version 2 by now"
             assert await live.rows("order_summary") == [("7", "ann", 250)]
             published = await page["publish"]("8", "bob")
-            assert (await page["app"].wait_for(page["OrderSummary"], published)).is_applied
+            assert (await page["app"].wait_for(page["OrderSummary"], published, timeout_s=HANG_S)).is_applied
         (takeover,) = blocks("sql")
         await connection.execute(takeover.replace("order/7", "order/9"))
         async with connection.transaction():

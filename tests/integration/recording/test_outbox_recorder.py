@@ -287,7 +287,9 @@ async def test_who_waits_for_what_was_recorded_wakes_the_relay_and_sees_it(
             second = await publisher.record("cart/2", CartOpened("bob"), expected_version=0)
             assert (await app.wait_for(cart.view, second, timeout_s=HANG_S)).is_applied
             elsewhere = msgspec.structs.replace(first, stream="OTHER")
-            assert (await app.wait_for(cart.view, elsewhere)).outcome is WaitOutcome.NOT_MEANT
+            assert (
+                await app.wait_for(cart.view, elsewhere, timeout_s=HANG_S)
+            ).outcome is WaitOutcome.NOT_MEANT
     for recorded, consumers in ((first, ["CartView", "a producer"]), (second, ["CartView"])):
         (found,) = await Journeys(connection, "projectionist").events(recorded.id)
         assert (found.aggregate, found.version) == (recorded.aggregate, recorded.version)

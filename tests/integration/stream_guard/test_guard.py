@@ -102,7 +102,7 @@ async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it
     app = waiting(App(projections=[s.Orders], settings=live.settings), live.settings)
     first = Published(live.stream.name, await live.publish(OrderPlaced("ann", 5), "o1", 1), duplicate=False)
     await live.settle(s.Orders)
-    assert (await app.wait_for(s.Orders, ack=first)).is_applied
+    assert (await app.wait_for(s.Orders, ack=first, timeout_s=HANG_S)).is_applied
 
     await remake(live)
     live.tampered = True  # the stream holds what nobody can read

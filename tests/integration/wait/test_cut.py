@@ -75,7 +75,7 @@ async def test_a_token_is_answered_for_each_consumer_when_the_last_of_them_has_i
         async with live.running(s.Spend, processes=2):
             assert await cut == [APPLIED, APPLIED]
     async with counted_reads(live) as asked:  # no runner is at work, which reads the stream too
-        assert await app.wait_for_all([s.Orders, s.Spend], token) == [APPLIED, APPLIED]
+        assert await app.wait_for_all([s.Orders, s.Spend], token, timeout_s=HANG_S) == [APPLIED, APPLIED]
         await live.nats.flush()
     assert len(asked) == 1, "one message, one reading, whoever waits for it"
     assert await live.rows("spend") == [("ann", 1, 7)]

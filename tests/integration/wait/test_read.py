@@ -19,6 +19,7 @@ from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.servers import Stream
 from tests.support.shop import OrderPaid, OrderPlaced, shop
+from tests.support.waiting import HANG_S
 
 from projectionist.projections import Projection, on
 from projectionist.projections.errors import BadValue
@@ -108,7 +109,7 @@ async def test_each_event_loop_of_a_program_reads_and_waits_on_its_own(live: Con
 
     async def story() -> None:
         assert await app.read(s.Orders, "o1") == wanted
-        assert (await app.wait_for(s.Orders, "order/o1", 1)).outcome == WaitOutcome.APPLIED
+        assert (await app.wait_for(s.Orders, "order/o1", 1, timeout_s=HANG_S)).outcome == WaitOutcome.APPLIED
 
     for _ in range(2):
         await asyncio.gather(*(asyncio.to_thread(asyncio.run, story()) for _ in range(2)), story())

@@ -47,15 +47,19 @@ async def test_who_waits_is_answered_when_the_version_is_applied_and_not_before(
     s = shop(live.stream)
     await live.migrate(s.Orders)
     app = app_of(live, s.Orders)
-    waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2))
+    waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2, timeout_s=HANG_S))
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
-        assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
+        assert await app.wait_for(s.Orders, "order/o1", 1, timeout_s=HANG_S) == WaitResult(
+            WaitOutcome.APPLIED
+        )
         assert not waiting.done()
         seq = await live.publish(OrderPaid(), "o1", 2)
         assert (await waiting).is_applied
         assert await live.rows("orders") == [("o1", "paid", 1, '["placed", "paid"]')]
-        assert await app.wait_for("Orders", ack=ack(live, seq)) == WaitResult(WaitOutcome.APPLIED)
+        assert await app.wait_for("Orders", ack=ack(live, seq), timeout_s=HANG_S) == WaitResult(
+            WaitOutcome.APPLIED
+        )
 
 
 async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: ConsumerHarness) -> None:
@@ -65,7 +69,7 @@ async def test_what_is_only_stored_is_waited_for_until_it_is_applied(live: Consu
     app = app_of(live, s.Orders)
     async with live.running(s.Orders):
         seqs = [await live.publish(OrderPlaced("ann", 1), f"o{n}", 1) for n in range(5)]
-        answers = [await app.wait_for(s.Orders, ack=ack(live, seq)) for seq in seqs]
+        answers = [await app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=HANG_S) for seq in seqs]
         assert answers == [WaitResult(WaitOutcome.APPLIED)] * 5
         assert len(await live.rows("orders")) == 5
 
@@ -89,7 +93,7 @@ async def test_an_event_that_failed_or_waits_behind_one_is_told_at_once_with_the
         assert str(behind).startswith("parked, because version 2 failed (ValueError")
     async with live.verbs(s.Orders) as verbs:
         await verbs.skip("order/o1", Act("ann", "nonsense"))
-    assert await app.wait_for(s.Orders, "order/o1", 2) == WaitResult(WaitOutcome.SKIPPED)
+    assert await app.wait_for(s.Orders, "order/o1", 2, timeout_s=HANG_S) == WaitResult(WaitOutcome.SKIPPED)
 
 
 async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: ConsumerHarness) -> None:
@@ -100,13 +104,13 @@ async def test_a_lost_version_is_told_and_a_reordering_is_waited_out(live: Consu
     async with live.running(s.Orders):
         await live.publish(OrderPaid(), "o1", 2)
         await inspection.reaches("gap", inspection.head_state, live)
-        waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2))
+        waiting = asyncio.create_task(app.wait_for(s.Orders, "order/o1", 2, timeout_s=HANG_S))
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         assert await waiting == WaitResult(WaitOutcome.APPLIED)
 
         await live.publish(OrderPlaced("ann", 1), "o2", 1)
         await live.publish(OrderPaid(), "o2", 3)
-        lost = await app.wait_for(s.Orders, "order/o2", 3)
+        lost = await app.wait_for(s.Orders, "order/o2", 3, timeout_s=HANG_S)
         assert str(lost).startswith("parked, because a version after 1 is missing (lost)")
 
 
@@ -119,12 +123,16 @@ async def test_the_answer_of_a_publish_says_what_never_concerns_the_consumer(liv
     shipped = await live.publish(OrderShipped(), "o1", 1)
     torn = await live.publish_raw(b"x", {"ce-id": "torn"}, "o2")
     async with live.running(s.Orders):
-        assert (await app.wait_for(s.Orders, ack=ack(live, other))).outcome == WaitOutcome.NOT_MEANT
-        assert (await app.wait_for(s.Orders, ack=Published("OTHER", 1, duplicate=False))).outcome == (
-            WaitOutcome.NOT_MEANT
+        assert (
+            await app.wait_for(s.Orders, ack=ack(live, other), timeout_s=HANG_S)
+        ).outcome == WaitOutcome.NOT_MEANT
+        assert (
+            await app.wait_for(s.Orders, ack=Published("OTHER", 1, duplicate=False), timeout_s=HANG_S)
+        ).outcome == (WaitOutcome.NOT_MEANT)
+        assert await app.wait_for(s.Orders, ack=ack(live, shipped), timeout_s=HANG_S) == WaitResult(
+            WaitOutcome.IGNORED
         )
-        assert await app.wait_for(s.Orders, ack=ack(live, shipped)) == WaitResult(WaitOutcome.IGNORED)
-        quarantined = await app.wait_for(s.Orders, ack=ack(live, torn))
+        quarantined = await app.wait_for(s.Orders, ack=ack(live, torn), timeout_s=HANG_S)
         assert quarantined.outcome == WaitOutcome.QUARANTINED
         assert quarantined.reason
 
@@ -137,7 +145,9 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(live: Co
     other = await live.publish(OrderPlaced("ann", 1), "c1", 1, kind="customer")
     opened = set()
     for _ in range(3):
-        answers = await asyncio.gather(*(app.wait_for(s.Orders, ack=ack(live, other)) for _ in range(20)))
+        answers = await asyncio.gather(
+            *(app.wait_for(s.Orders, ack=ack(live, other), timeout_s=HANG_S) for _ in range(20))
+        )
         assert {answer.outcome for answer in answers} == {WaitOutcome.NOT_MEANT}
         opened.add(await live.value(SESSIONS.replace("count(*)", "max(pid)")))
         assert await live.value(SESSIONS) == 1
@@ -145,7 +155,7 @@ async def test_answers_at_once_share_a_connection_and_leave_none_behind(live: Co
     app._waiters[
         asyncio.get_running_loop()
     ]._linger_s = 0.01  # until here none was closed for want of callers, however slow the machine is
-    await app.wait_for(s.Orders, ack=ack(live, other))
+    await app.wait_for(s.Orders, ack=ack(live, other), timeout_s=HANG_S)
     await live.value_of(SESSIONS, 0)
 
 
@@ -165,7 +175,7 @@ async def test_an_event_is_answered_by_its_own_row_and_not_by_another_of_its_ver
     async with live.running(s.Orders):
         read = await app.wait_for(s.Orders, ack=ack(live, second), timeout_s=HANG_S)
     assert read.outcome == WaitOutcome.QUARANTINED
-    assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
+    assert await app.wait_for(s.Orders, "order/o1", 1, timeout_s=HANG_S) == WaitResult(WaitOutcome.APPLIED)
 
 
 @pytest.mark.parametrize("hashes", ["raw", "canonical"])
@@ -199,9 +209,11 @@ async def test_an_event_removed_by_retention_is_applied_by_version_and_else_forg
     await age(live, 31)
     await purge(live, s.Spend)
     app = app_of(live, s.Spend)
-    assert await app.wait_for(s.Spend, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED)
+    assert await app.wait_for(s.Spend, "order/o1", 1, timeout_s=HANG_S) == WaitResult(WaitOutcome.APPLIED)
     await live.nats.jetstream().delete_msg(live.stream.name, seq)
-    assert (await app.wait_for(s.Spend, ack=ack(live, seq))).outcome == WaitOutcome.FORGOTTEN
+    assert (
+        await app.wait_for(s.Spend, ack=ack(live, seq), timeout_s=HANG_S)
+    ).outcome == WaitOutcome.FORGOTTEN
 
 
 async def test_without_order_the_identity_is_waited_for(live: ConsumerHarness) -> None:
@@ -211,11 +223,15 @@ async def test_without_order_the_identity_is_waited_for(live: ConsumerHarness) -
     app = app_of(live, s.Orders)
     async with live.running(s.Orders):
         seq = await live.publish(OrderPlaced("ann", 1), "o1", None)
-        assert await app.wait_for(s.Orders, ack=ack(live, seq)) == WaitResult(WaitOutcome.APPLIED)
+        assert await app.wait_for(s.Orders, ack=ack(live, seq), timeout_s=HANG_S) == WaitResult(
+            WaitOutcome.APPLIED
+        )
         bad = await live.publish(OrderNoted("bad"), "o1", None)
-        assert (await app.wait_for(s.Orders, ack=ack(live, bad))).outcome == WaitOutcome.PARKED
+        assert (
+            await app.wait_for(s.Orders, ack=ack(live, bad), timeout_s=HANG_S)
+        ).outcome == WaitOutcome.PARKED
     with pytest.raises(CannotWait, match="has no order"):
-        await app.wait_for(s.Orders, "order/o1", 1)
+        await app.wait_for(s.Orders, "order/o1", 1, timeout_s=HANG_S)
 
 
 async def test_a_thousand_who_wait_share_one_connection_which_is_closed_after_them(
@@ -323,6 +339,6 @@ async def test_where_nobody_applies_anything_it_is_said_at_once(
     )
     for answer in await asyncio.wait_for(asyncio.gather(*waits), HANG_S):
         assert answer == WaitResult(WaitOutcome.NOT_SERVED, told)
-    assert await app.wait_for(s.Orders, "order/o1", 1) == WaitResult(WaitOutcome.APPLIED), (
+    assert await app.wait_for(s.Orders, "order/o1", 1, timeout_s=HANG_S) == WaitResult(WaitOutcome.APPLIED), (
         "what is there is there"
     )
