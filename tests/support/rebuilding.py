@@ -22,6 +22,7 @@ from projectionist.core.nats import connections
 from projectionist.core.operator import Act
 from projectionist.core.postgres.connections import Connection
 from projectionist.projections import definition
+from projectionist.projections.compiled.definition import Definition
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged, Progress
 from projectionist.runner.rebuild.rebuild import Options, Rebuild, Rebuilt, give_up
@@ -78,16 +79,16 @@ class RebuildHarness:
         finally:
             await client.close()
 
-    async def verify(self, cls: type, sample: int | None = None) -> Verified:
-        """Verify so many rows of a consumer, or all of them."""
+    async def verify(self, cls: type | Definition, sample: int | None = None) -> Verified:
+        """Verify so many rows of a consumer or view, or all of them."""
         async with self._queries("verifier") as (queries, client):
-            one = definition(cls)
+            one = view_of(cls)
             return await Verifier(queries, one, self.harness.settings, client, Logged(one.name)).run(sample)
 
-    async def mend(self, cls: type, key: str) -> Recomputed:
+    async def mend(self, cls: type | Definition, key: str) -> Recomputed:
         """Recompute one row."""
         async with self._queries("mender") as (queries, client):
-            return await recompute(queries, definition(cls), self.harness.settings, client, key, ACT)
+            return await recompute(queries, view_of(cls), self.harness.settings, client, key, ACT)
 
     @asynccontextmanager
     async def _queries(self, name: str) -> AsyncIterator[tuple[Queries, Client]]:
@@ -196,6 +197,11 @@ class RebuildHarness:
             SCHEMA,
         )
         return [name for (name,) in rows]
+
+
+def view_of(cls: type | Definition) -> Definition:
+    """The definition of a consumer that is a view by itself, or the one that is given."""
+    return cls if isinstance(cls, Definition) else definition(cls)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.keyed_lines import keyed
 from tests.support.servers import Stream
+from tests.support.set_lookups import looking_set
 from tests.support.several_rows import several
 from tests.support.shop import shop
 from tests.support.view_sets import view_set
@@ -21,6 +22,8 @@ SEVERAL_APP = "tests.support.shop_app:several_app"
 """Consumers whose events have several rows."""
 SET_APP = "tests.support.shop_app:set_app"
 """A set of views."""
+LOOKING_APP = "tests.support.shop_app:looking_app"
+"""A set of views that look each other up."""
 
 
 def environment(live: ConsumerHarness, *, poison: str = "", **settings: str) -> Mapping[str, str]:
@@ -44,4 +47,5 @@ if "LAB_STREAM" in os.environ:
     _several = several(Stream(os.environ["LAB_STREAM"]))
     several_app = App(projections=[_several.Lines, _several.Stock])
     app = App(projections=[_shop.Orders, _shop.Spend])
+    looking_app = App(projections=[looking_set(Stream(os.environ["LAB_STREAM"])).Shop])
     set_app = App(projections=[view_set(Stream(os.environ["LAB_STREAM"])).Shop])

@@ -1,4 +1,4 @@
-"""Rows of the tables that handlers look up, as a test gives them, in place of a database."""
+"""Rows that handlers look up, of tables of others and of views, as a test gives them, in place of a database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.folding.rows import Row
     from projectionist.projections.folding.step import Step
-    from projectionist.projections.lookups import Reference
+    from projectionist.projections.lookups import LookupSource
 
 
 class LookupRows:
@@ -20,7 +20,10 @@ class LookupRows:
 
     def __init__(self, definition: Definition, rows: Iterable[object] = ()) -> None:
         self._definition = definition
-        self._tables: dict[Reference[Any], dict[Any, Row]] = {one: {} for one in definition.references}
+        views = (one.source for one in definition.looks_up)
+        self._tables: dict[LookupSource[Any], dict[Any, Row]] = {
+            one: {} for one in (*definition.references, *views)
+        }
         self.put(rows)
 
     def put(self, rows: Iterable[object]) -> None:

@@ -14,7 +14,14 @@ from projectionist.core.errors import DefinitionError
 from projectionist.core.settings.settings import Policy
 from projectionist.outbox.intents.intent import Intent, Scheduled
 from projectionist.outbox.intents.schedule import Cancel, wish_of
-from projectionist.projections.compiled.definition import Definition, Kind, definition
+from projectionist.projections.compiled.definition import (
+    Definition,
+    Kind,
+    ViewDeclaration,
+    compiled_of,
+    definition,
+)
+from projectionist.projections.compiled.view_set import bound_alone
 from projectionist.projections.errors import BadValue
 from projectionist.projections.event import AnyEvent
 from projectionist.projections.folding.fold import fold
@@ -40,8 +47,10 @@ BEHIND = "behind a failed event"
 
 
 def tested(consumer: type) -> Definition:
-    """Return what a consumer's class declares; raises DefinitionError for one that needs a database."""
-    found = definition(consumer)
+    """Return what the class of a consumer or view declares; raises DefinitionError for one that needs a database."""
+    found = (
+        bound_alone(consumer) if isinstance(compiled_of(consumer), ViewDeclaration) else definition(consumer)
+    )
     if found.kind is Kind.SQL:
         raise DefinitionError(
             f"{found.name} is a SqlProjection, whose handlers need a database",
@@ -51,7 +60,7 @@ def tested(consumer: type) -> Definition:
 
 
 def given(consumer: type[T], *rows: T) -> Scenario[T]:
-    """Return a scenario of a Projection, which holds these rows, or of a Reactor."""
+    """Return a scenario of a Projection, which holds these rows, or of a Reactor; of a set, name one of its views."""
     return Scenario(consumer, rows)
 
 

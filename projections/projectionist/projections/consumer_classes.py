@@ -17,8 +17,9 @@ from projectionist.projections.compiled.class_options import (
     Sequencing,
     ViewOptions,
 )
-from projectionist.projections.compiled.definition import ATTRIBUTE, Kind, compiled, declared
+from projectionist.projections.compiled.definition import Kind, compiled, declared
 from projectionist.projections.compiled.row_keys import by_id, row_key
+from projectionist.projections.handler_marks import ATTRIBUTE
 from projectionist.projections.handlers import collected, has_handlers
 from projectionist.projections.stream import Stream, resolved
 from projectionist.projections.tables.columns import columns_of

@@ -42,6 +42,8 @@ When = Callable[..., bool] | None
 Each = Callable[..., Iterable[object]] | None
 Below = str | tuple[str, ...] | None
 
+ATTRIBUTE = "__projectionist__"
+"""Where the class of a consumer or view keeps its compiled form."""
 MARKS = "__projectionist_on__"
 
 

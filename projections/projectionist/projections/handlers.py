@@ -14,7 +14,7 @@ from projectionist.projections.copying import is_mutable
 from projectionist.projections.envelope import Envelope
 from projectionist.projections.event import AnyEvent, formerly_of, type_of
 from projectionist.projections.handler_marks import MARKS, On, absent
-from projectionist.projections.lookups import Lookup, Reference, lookups_of
+from projectionist.projections.lookups import Lookup, LookupSource, lookups_of
 
 RowKey = Callable[[str | None, AnyEvent, Callable[[], Envelope]], Any]
 
@@ -23,9 +23,12 @@ class HandlerLookup(NamedTuple):
     """What a handler looks up under one name: rows of this source, of the keys that an event names."""
 
     name: str
-    source: Reference[Any]
+    source: LookupSource[Any]
     keys: Callable[[AnyEvent, Callable[[], Envelope]], tuple[Any, ...]]
     """In database form. Raises BadValue."""
+    is_exact: bool
+    """Whether it is a row of the event's own aggregate that is made of its events alone: it is the same whenever and
+    beside whatever it is folded."""
 
 
 class Handler:
@@ -164,7 +167,7 @@ def _taken(
         if one not in declared:
             raise DefinitionError(
                 f"{cls.__name__}.{name} takes {one} behind *, which is no lookup of {cls.__name__}",
-                remedy=f'Declare it in the class: {one} = lookup(reference(…), by="…")',
+                remedy=f'Declare it in the class: {one} = lookup(reference(…), by="…"), or lookup(View, by="…")',
             )
     return {one: declared[one] for one in named}
 

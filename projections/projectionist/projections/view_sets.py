@@ -12,8 +12,8 @@ from projectionist.projections.compiled.class_options import (
     Effects,
     Sequencing,
 )
-from projectionist.projections.compiled.definition import ATTRIBUTE
 from projectionist.projections.compiled.view_set import compiled_set
+from projectionist.projections.handler_marks import ATTRIBUTE
 from projectionist.projections.stream import Stream, resolved
 
 

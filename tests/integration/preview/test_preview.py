@@ -11,13 +11,14 @@ import pytest
 from tests.support import inspection
 from tests.support.keyed_lines import LineAdded, keyed
 from tests.support.process import run_projectionist
-from tests.support.rebuilding import RebuildHarness
+from tests.support.rebuilding import RebuildHarness, view_of
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderRow, OrderShipped, Receipt, shop
 from tests.support.writes import writes
 
 from projectionist.core.nats import connections
-from projectionist.projections import Projection, definition, on
+from projectionist.projections import Projection, on
+from projectionist.projections.compiled.definition import Definition
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.preview import preview as previewing
@@ -54,13 +55,13 @@ def release(rebuilds: RebuildHarness, meet: Callable[[str], str], **more: Any) -
 
 async def preview(
     rebuilds: RebuildHarness,
-    cls: type,
+    cls: type | Definition,
     sample: int = 1000,
     aggregate: str | None = None,
     *,
     reveal: bool = False,
 ) -> PreviewResult:
-    harness, one = rebuilds.harness, definition(cls)
+    harness, one = rebuilds.harness, view_of(cls)
     client = await connections.connect(harness.settings.nats, name="previewer")
     try:
         async with harness.connected() as connection:

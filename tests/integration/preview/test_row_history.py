@@ -10,13 +10,14 @@ import pytest
 from tests.support import inspection
 from tests.support.keyed_lines import LineAdded, LineRemoved, keyed
 from tests.support.process import run_projectionist
-from tests.support.rebuilding import ACT, RebuildHarness, shop_app
+from tests.support.rebuilding import ACT, RebuildHarness, shop_app, view_of
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 from tests.support.writes import writes
 
 from projectionist.core.nats import connections
-from projectionist.projections import Projection, definition, on
+from projectionist.projections import Projection, on
+from projectionist.projections.compiled.definition import Definition
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.preview.row_history import PastRow, row_at
@@ -25,14 +26,14 @@ pytestmark = pytest.mark.asyncio
 
 
 async def row(
-    rebuilds: RebuildHarness, cls: type, key: str, at: str | None = None, *, states: int = 1
+    rebuilds: RebuildHarness, cls: type | Definition, key: str, at: str | None = None, *, states: int = 1
 ) -> PastRow:
     harness = rebuilds.harness
     client = await connections.connect(harness.settings.nats, name="looker")
     try:
         async with harness.connected() as connection:
             queries = Queries(connection, SCHEMA)
-            given = (queries, definition(cls), harness.settings, client, key, Logged("row"), at)
+            given = (queries, view_of(cls), harness.settings, client, key, Logged("row"), at)
             return await row_at(*given, states=states)
     finally:
         await client.close()

@@ -9,8 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from projectionist.projections import definition
-from projectionist.projections.compiled.definition import ATTRIBUTE
+from projectionist.projections.compiled.definition import ConsumerDefinition, compiled_of
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide"
 PAGES = ("first-projection", "keyed-views", "lookups", "several-rows", "strategies")
@@ -26,9 +25,10 @@ def test_a_page_runs_from_top_to_bottom(page: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, page, module)
     source = "from __future__ import annotations\n" + "\n".join(blocks)
     exec(compile(source, f"{page}.md", "exec"), module.__dict__)  # noqa: S102 our own guide
-    consumers = [value for value in vars(module).values() if ATTRIBUTE in getattr(value, "__dict__", {})]
+    found = [made for value in vars(module).values() if (made := compiled_of(value)) is not None]
+    consumers = [one for one in found if isinstance(one, ConsumerDefinition)]
     assert consumers
-    assert all(definition(consumer).code for consumer in consumers)
+    assert all(one.code for one in consumers)
 
 
 def test_every_link_of_the_strategies_leads_to_a_heading() -> None:

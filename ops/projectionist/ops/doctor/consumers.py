@@ -75,9 +75,10 @@ def lookups(definition: Definition, refused: LookupUnavailable | None) -> Iterat
     """Check that the tables its handlers look up can be read by this role."""
     if refused is not None:
         yield attention(definition.name, "lookups", refused.message, refused.remedy)
-    elif definition.references:
-        tables = ", ".join(one.table.public for one in definition.references)
-        yield well(definition.name, "lookups", tables)
+    elif definition.references or definition.looks_up:
+        tables = [one.table.public for one in definition.references]
+        views = [one.full_name for one in definition.looks_up]
+        yield well(definition.name, "lookups", ", ".join((*tables, *views)))
 
 
 def strangers(

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from projectionist.core.errors import DefinitionError
@@ -26,15 +27,14 @@ from projectionist.projections.compiled.class_options import (
     subjects_of,
 )
 from projectionist.projections.compiled.fingerprint import code_of, shape_of
-from projectionist.projections.compiled.lookup_keys import ask_of
+from projectionist.projections.compiled.lookup_keys import ask_of, looked_up_classes, looked_up_of
 from projectionist.projections.compiled.subject_pattern import Subjects
 from projectionist.projections.errors import EventError
 from projectionist.projections.event import AnyEvent
+from projectionist.projections.handler_marks import ATTRIBUTE
 from projectionist.projections.handlers import Handler
-from projectionist.projections.lookups import Reference
+from projectionist.projections.lookups import LookupSource, Reference, ViewSource
 from projectionist.projections.tables.table import Index, Table
-
-ATTRIBUTE = "__projectionist__"
 
 
 class Kind(StrEnum):
@@ -126,6 +126,8 @@ class Definition(ConsumerDefinition):
     """A SqlProjection's tables: declared name to the body of `create table`."""
     indexes: Mapping[str, Sequence[Index]] = field(default_factory=dict)
     """A SqlProjection's indexes, by the declared name of their table."""
+    looks_up: tuple[Definition, ...] = ()
+    """The other views of its set whose rows its handlers look up."""
 
     @property
     def views(self) -> tuple[Definition, ...]:
@@ -164,8 +166,28 @@ class Definition(ConsumerDefinition):
     @cached_property
     def references(self) -> tuple[Reference[Any], ...]:
         """Return the tables of others that its handlers look up, by name."""
-        found = {ask.source for handler in self.handlers.values() for ask in handler.asks}
+        asked = {ask.source for handler in self.handlers.values() for ask in handler.asks}
+        found = {one for one in asked if isinstance(one, Reference)}
         return tuple(sorted(found, key=lambda one: one.table.public))
+
+    @cached_property
+    def source(self) -> LookupSource[Any]:
+        """Return its rows as handlers of other views look them up."""
+        assert self.table is not None, "only a Projection has rows of its own"
+        return ViewSource(self.cls, self.table)
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Return whether its rows are made of events alone: of those of each row's aggregate, where it has one."""
+        return all(ask.is_exact for handler in self.handlers.values() for ask in handler.asks)
+
+    @cached_property
+    def support(self) -> tuple[Definition, ...]:
+        """Return the views whose rows it needs, at first or second hand: each behind those that it needs itself."""
+        found = dict[Definition, None]()
+        for one in self.looks_up:
+            found.update(dict.fromkeys((*one.support, one)))
+        return tuple(found)
 
     @cached_property
     def slots(self) -> Mapping[str, tuple[str, ...]]:
@@ -203,6 +225,11 @@ class ViewDeclaration:
     revision: int
     handlers: Mapping[str, Handler]
     table: Table | None = None
+
+    @property
+    def looks_up(self) -> tuple[type, ...]:
+        """Return the classes of the views that its handlers look up."""
+        return looked_up_classes(self.handlers.values())
 
 
 def compiled_of(cls: type) -> ConsumerDefinition | ViewDeclaration | None:
@@ -248,18 +275,22 @@ def compiled(
     indexes: Mapping[str, Sequence[Index]] | None = None,
     consumer: str | None = None,
     consumer_formerly: tuple[str, ...] = (),
+    siblings: Mapping[type, Definition] = MappingProxyType({}),
 ) -> Definition:
     """Check the keywords of `cls`, make its Definition, and enter its names. Raises DefinitionError.
 
-    `consumer` names the set that lists it, `consumer_formerly` what the set was called before.
+    `consumer` names the set that lists it, `consumer_formerly` what the set was called before, `siblings` are views of
+    the set that it may look up.
     """
     name = checked_name(cls, policy)
     check_policy(cls, policy)
     check_revision(cls, policy.revision)
+    looked_up = looked_up_of(cls, consumer, handlers.values(), siblings)
     for handler in handlers.values():
         handler.ordered = policy.sequence != "unordered"
         handler.asks = tuple(
-            ask_of(cls.__name__, handler, name, declared) for name, declared in handler.lookups.items()
+            ask_of(cls.__name__, handler, name, declared, siblings)
+            for name, declared in handler.lookups.items()
         )
     made = Definition(
         cls=cls,
@@ -279,6 +310,7 @@ def compiled(
         table=table,
         tables=dict(tables or {}),
         indexes=dict(indexes or {}),
+        looks_up=looked_up,
     )
     unique_names.enter(cls, _claims(made))
     return made

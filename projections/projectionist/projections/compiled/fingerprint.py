@@ -51,7 +51,11 @@ def code_of(definition: Definition) -> tuple[bytes, tuple[str, ...]]:
     digest = blake2b(digest_size=16)
     for name, text in sorted(reach.texts):
         digest.update(f"{name}\0{text}\0".encode("utf-8", "surrogatepass"))
-    return digest.digest(), tuple(sorted(reach.blind))
+    for view in definition.looks_up:  # what it makes of rows, this one may have copied
+        digest.update(f"{view.name}\0{view.code.hex()}\0".encode())
+    return digest.digest(), tuple(
+        sorted(reach.blind.union(*(view.unfollowed for view in definition.looks_up)))
+    )
 
 
 def _reach_of(definition: Definition) -> CodeReach:

@@ -1,32 +1,67 @@
-"""The keys that an event looks up: fields of it, or what a function says."""
+"""What handlers look up, and the keys of it that an event names: fields of it, or what a function says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.errors import DefinitionError
 from projectionist.core.user_errors import RAISED, is_ours
-from projectionist.projections.compiled.row_keys import check_kind
+from projectionist.projections.compiled.row_keys import check_kind, reader
 from projectionist.projections.errors import BadValue
 from projectionist.projections.handlers import HandlerLookup
+from projectionist.projections.lookups import Lookup, LookupSource, Reference
 from projectionist.projections.tables.table_key import MOST_ROWS
 
 if TYPE_CHECKING:
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.envelope import Envelope
     from projectionist.projections.event import AnyEvent
     from projectionist.projections.handlers import Handler
-    from projectionist.projections.lookups import Lookup
     from projectionist.projections.tables.table_key import TableKey
 
 Value = Callable[["AnyEvent", Callable[[], "Envelope"]], Any]
 
 
-def ask_of(where: str, handler: Handler, name: str, declared: Lookup[Any]) -> HandlerLookup:
+def looked_up_classes(handlers: Iterable[Handler]) -> tuple[type, ...]:
+    """Return the classes of the views that these handlers look up."""
+    found = (one.source for handler in handlers for one in handler.lookups.values())
+    return tuple(dict.fromkeys(one for one in found if not isinstance(one, Reference)))
+
+
+def looked_up_of(
+    cls: type, consumer: str | None, handlers: Iterable[Handler], siblings: Mapping[type, Definition]
+) -> tuple[Definition, ...]:
+    """Return the views of the same set that a class looks up. Raises DefinitionError.
+
+    They go in no circle: a class has to be there before another can name it.
+    """
+    for one in looked_up_classes(handlers):
+        if one not in siblings:
+            raise DefinitionError(
+                f"{cls.__name__} looks up {one.__name__}, which is no view of "
+                + ("a set with it" if consumer is None else f"{consumer}"),
+                remedy=f"List both in one ViewSet, views=[{one.__name__}, {cls.__name__}, …]; or look its table up "
+                "as one of others: lookup(reference(…))",
+            )
+        if siblings[one].table is None:
+            raise DefinitionError(
+                f"{cls.__name__} looks up {one.__name__}, which has no rows", remedy="Look a Projection up"
+            )
+    return tuple(siblings[one] for one in looked_up_classes(handlers))
+
+
+def ask_of(
+    where: str, handler: Handler, name: str, declared: Lookup[Any], siblings: Mapping[type, Definition]
+) -> HandlerLookup:
     """Return what a handler asks of one lookup. Raises DefinitionError."""
-    key = declared.source.table.key
+    view, source = _source(declared, siblings)
+    key = source.table.key
     assert key is not None, "it has columns"
-    value_of = _value(f"{where}.{name}", handler, declared, key)
+    if view is not None and declared.by is None:
+        value_of = _own(f"{where}.{name}", view, key)
+    else:
+        value_of = _value(f"{where}.{name}", handler, declared, key)
     plain = None if key.several else key.first.kind
     canonical = key.first.canonical
 
@@ -39,7 +74,38 @@ def ask_of(where: str, handler: Handler, name: str, declared: Lookup[Any]) -> Ha
         except BadValue as bad:
             raise BadValue(f"{name} cannot be looked up: its key {bad}") from bad
 
-    return HandlerLookup(name, declared.source, keys)
+    return HandlerLookup(
+        name, source, keys, is_exact=view is not None and declared.by is None and view.is_exact
+    )
+
+
+def _source(
+    declared: Lookup[Any], siblings: Mapping[type, Definition]
+) -> tuple[Definition | None, LookupSource[Any]]:
+    """Return the view that is looked up, where it is one, and its rows."""
+    if isinstance(declared.source, Reference):
+        return None, declared.source
+    view = siblings[declared.source]
+    return view, view.source
+
+
+def _own(where: str, view: Definition, key: TableKey) -> Value:
+    """Return what makes the key of a view's row of the event's own aggregate, which its position's lock covers."""
+    if key.several or view.sequence == "unordered" or not all(one.own for one in view.handlers.values()):
+        raise DefinitionError(
+            f"{where}: {view.name} has no row that is of the event's aggregate alone",
+            remedy=f'Say which of its rows an event needs: lookup({view.name}, by="field"), or by=lambda event: …',
+        )
+    read = reader(where, key.first)
+
+    def own(event: AnyEvent, envelope: Callable[[], Envelope]) -> Any:
+        aggregate_id = envelope().aggregate_id
+        try:
+            return None if aggregate_id is None else read(aggregate_id)
+        except ValueError as error:
+            raise BadValue("does not fit the aggregate's id") from error
+
+    return own
 
 
 def _value(where: str, handler: Handler, declared: Lookup[Any], key: TableKey) -> Value:

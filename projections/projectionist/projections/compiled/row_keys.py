@@ -63,7 +63,7 @@ def echoes(handler: Handler, column: Column) -> bool:
 
 def _own(where: str, handler: Handler, column: Column) -> RowKey:
     name = column.name
-    read = _reader(where, handler, column)
+    read = reader(f"{where}.{handler.name}", column)
     echoed = echoes(handler, column)
     if echoed:
         check_kind(where, handler.event, name, column)
@@ -141,7 +141,7 @@ def _computed(where: str, handler: Handler, key: TableKey) -> RowKey:
     return with_envelope if handler.key_reads_envelope else computed
 
 
-def _reader(where: str, handler: Handler, column: Column) -> Callable[[str], Any]:
+def reader(where: str, column: Column) -> Callable[[str], Any]:
     """Make the function from an aggregate's id to a key: one text a key, or two aggregates would share a row."""
     if column.kind is str:
         return column_values.key_text
@@ -155,7 +155,7 @@ def _reader(where: str, handler: Handler, column: Column) -> Callable[[str], Any
         return lambda text: _listed(members, text)
     else:
         raise DefinitionError(
-            f"{where}.{handler.name}: a {column.kind.__name__} key cannot be read from an aggregate's id",
+            f"{where}: a {column.kind.__name__} key cannot be read from an aggregate's id",
             remedy='Take it from the event: @on(…, key="field")',
         )
 

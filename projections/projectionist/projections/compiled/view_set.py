@@ -33,7 +33,8 @@ class SetDefinition(ConsumerDefinition):
     """One consumer that feeds several views."""
 
     members: tuple[Definition, ...]
-    """As listed: that is the order in which the handlers of one event run, and decides nothing else."""
+    """In the order in which the handlers of one event run, which decides nothing else: as listed, but for views that
+    others look up, which go before these."""
 
     @property
     def views(self) -> tuple[Definition, ...]:
@@ -44,6 +45,25 @@ class SetDefinition(ConsumerDefinition):
     def code(self) -> bytes:
         """Return the fingerprint of the code of all its views, in whatever order it lists them."""
         return code_of_views((view.name, view.code) for view in self.members)
+
+
+def with_support(view: Definition) -> ConsumerDefinition:
+    """Return a view's consumer as far as this view is concerned, and those that it looks up."""
+    if not view.support:
+        return view
+    return SetDefinition(
+        cls=view.cls,
+        kind=Kind.SET,
+        name=view.consumer,
+        formerly=view.consumer_formerly,
+        stream=view.stream,
+        subjects=view.subjects,
+        sequence=view.sequence,
+        baseline=view.baseline,
+        effects=view.effects,
+        decrypt=view.decrypt,
+        members=(*view.support, view),
+    )
 
 
 def code_of_views(codes: Iterable[tuple[str, bytes]]) -> bytes:
@@ -58,7 +78,7 @@ def compiled_set(cls: type, policy: ClassOptions, listed: object) -> SetDefiniti
     """Check the keywords of a set's class, and bind the views that it lists. Raises DefinitionError."""
     name = checked_name(cls, policy)
     check_policy(cls, policy)
-    views = tuple(_bound(name, policy, one) for one in _declared(name, listed))
+    views = _all_bound(name, policy, _declared(name, listed))
     _check_names(name, views)
     _check_events(name, views)
     unique_names.enter(cls, [f"name {name!r}"])
@@ -77,13 +97,37 @@ def compiled_set(cls: type, policy: ClassOptions, listed: object) -> SetDefiniti
     )
 
 
+def bound_alone(cls: type) -> Definition:
+    """Return a view as it is in a set with nothing but what it looks up, for whoever tries it without servers."""
+    found = compiled_of(cls)
+    assert isinstance(found, ViewDeclaration), "it is a view"
+    policy = ClassOptions(stream="TEST", subjects="test.{type}.{id}")
+    views = compiled_set(
+        type("SetOfOne", (), {"__qualname__": "<locals>.SetOfOne"}), policy, [*_needed(found), cls]
+    ).views
+    return next(one for one in views if one.cls is cls)
+
+
+def _needed(view: ViewDeclaration) -> list[type]:
+    """Return the classes of all views that this one looks up, at first or second hand."""
+    found = dict[type, None]()
+    for cls in view.looks_up:
+        its = compiled_of(cls)
+        if isinstance(its, ViewDeclaration):
+            found.update(dict.fromkeys((*_needed(its), cls)))
+    return list(found)
+
+
 def _declared(name: str, listed: object) -> list[ViewDeclaration]:
     if isinstance(listed, str | Mapping) or not isinstance(listed, Sequence) or not listed:
         raise DefinitionError(
             f"{name}: views={listed!r}",
             remedy="List the classes of its views: views=[OrderSummary, OrderLines]",
         )
-    return [_view(name, one) for one in listed]
+    found = [_view(name, one) for one in listed]
+    if twice := next((one.cls for one in found if found.count(one) > 1), None):
+        raise DefinitionError(f"{name}: lists {twice.__name__} twice", remedy="List each view once")
+    return found
 
 
 def _view(name: str, listed: object) -> ViewDeclaration:
@@ -107,7 +151,28 @@ def _view(name: str, listed: object) -> ViewDeclaration:
     return found
 
 
-def _bound(consumer: str, policy: ClassOptions, view: ViewDeclaration) -> Definition:
+def _all_bound(
+    consumer: str, policy: ClassOptions, listed: Sequence[ViewDeclaration]
+) -> tuple[Definition, ...]:
+    """Make the definitions of the views; those that are looked up stand before those that look."""
+    by_class = {one.cls: one for one in listed}
+    bound: dict[type, Definition] = {}
+
+    def bind(view: ViewDeclaration) -> None:
+        for needed in view.looks_up:
+            if needed in by_class:
+                bind(by_class[needed])
+        if view.cls not in bound:
+            bound[view.cls] = _bound(consumer, policy, view, bound)
+
+    for one in listed:
+        bind(one)
+    return tuple(bound.values())
+
+
+def _bound(
+    consumer: str, policy: ClassOptions, view: ViewDeclaration, siblings: Mapping[type, Definition]
+) -> Definition:
     """Make the view's definition: what it reads is the set's, what its rows are its own."""
     handlers: dict[int, Handler] = {}
     for one in view.handlers.values():
@@ -120,6 +185,7 @@ def _bound(consumer: str, policy: ClassOptions, view: ViewDeclaration) -> Defini
         table=view.table,
         consumer=consumer,
         consumer_formerly=policy.formerly,
+        siblings=siblings,
     )
 
 
@@ -133,9 +199,6 @@ def _check_names(name: str, views: Sequence[Definition]) -> None:
                     f"{name}: {view.cls.__name__} has the {claim} of {other}",
                     remedy='Names of sets, views and tables are each one\'s own: write another name="…" or table="…"',
                 )
-    listed = [view.cls for view in views]
-    if twice := next((one for one in listed if listed.count(one) > 1), None):
-        raise DefinitionError(f"{name}: lists {twice.__name__} twice", remedy="List each view once")
 
 
 def _check_events(name: str, views: Sequence[Definition]) -> None:

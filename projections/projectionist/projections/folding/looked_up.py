@@ -11,8 +11,9 @@ from projectionist.projections.errors import BadValue
 if TYPE_CHECKING:
     from projectionist.projections.envelope import Envelope
     from projectionist.projections.event import AnyEvent
+    from projectionist.projections.folding.rows import Rows
     from projectionist.projections.handlers import Handler
-    from projectionist.projections.lookups import Reference
+    from projectionist.projections.lookups import LookupSource
 
 Row = tuple[Any, ...]
 Found = Row | BadValue | None
@@ -31,7 +32,7 @@ class LookedUp(Mapping[Any, Any]):
 
     __slots__ = ("_found", "_name", "_source")
 
-    def __init__(self, name: str, source: Reference[Any], found: dict[Any, Found]) -> None:
+    def __init__(self, name: str, source: LookupSource[Any], found: dict[Any, Found]) -> None:
         """Take what was found of each key that the event looks up."""
         self._name, self._source, self._found = name, source, found
 
@@ -70,20 +71,33 @@ class LookedUp(Mapping[Any, Any]):
 
 
 class LookedUpRows:
-    """Rows that were read for lookups, by source and key."""
+    """Rows that were read for lookups, by source and key; those of other views that are folded beside, as they are now.
+
+    What is folded comes before what was read: at each event, rows of other views are what the events before it have
+    made of them.
+    """
 
     def __init__(self) -> None:
-        self._found: dict[Reference[Any], dict[Any, Found]] = {}
+        self._found: dict[LookupSource[Any], dict[Any, Found]] = {}
+        self._folded: Mapping[LookupSource[Any], Rows] = {}
+        self._is_all = False
 
-    def forget(self) -> None:
-        """Begin anew."""
-        self._found.clear()
+    def forget(self, source: LookupSource[Any] | None = None) -> None:
+        """Forget what was read; of one source, or of all."""
+        if source is None:
+            self._found.clear()
+        else:
+            self._found.pop(source, None)
+
+    def follow(self, folded: Mapping[LookupSource[Any], Rows], *, is_all: bool) -> None:
+        """Look into these rows first; `is_all`: and nowhere else, since there are no others."""
+        self._folded, self._is_all = folded, is_all
 
     def lacking(
         self, events: Iterable[tuple[Handler, AnyEvent, Callable[[], Envelope]]]
-    ) -> dict[Reference[Any], set[Any]]:
+    ) -> dict[LookupSource[Any], set[Any]]:
         """Return the keys that these events look up and that were not read; one that cannot tell fails in its turn."""
-        lacking: dict[Reference[Any], set[Any]] = {}
+        lacking: dict[LookupSource[Any], set[Any]] = {}
         for handler, event, envelope in events:
             for ask in handler.asks:
                 try:
@@ -94,7 +108,7 @@ class LookedUpRows:
         without = ((source, keys.difference(self._found.get(source, ()))) for source, keys in lacking.items())
         return {source: keys for source, keys in without if keys}
 
-    def put(self, source: Reference[Any], keys: Iterable[Any], rows: Sequence[Row]) -> None:
+    def put(self, source: LookupSource[Any], keys: Iterable[Any], rows: Sequence[Row]) -> None:
         """Keep what a look at these keys has found."""
         held = self._found.setdefault(source, {})
         held.update(dict.fromkeys(keys))
@@ -112,15 +126,23 @@ class LookedUpRows:
         """Return what a handler gets of its lookups for an event. Raises BadValue."""
         given = {}
         for ask in handler.asks:
-            held = self._found.get(ask.source, {})
+            keys = ask.keys(event, envelope)
             try:
-                found = {key: held[key] for key in ask.keys(event, envelope)}
+                found = self._at_hand(ask.source, keys)
             except KeyError as error:
                 raise BadValue(
                     f"{ask.name}: by= gives other keys each time, and may know the event alone"
                 ) from error
             given[ask.name] = LookedUp(ask.name, ask.source, found)
         return given
+
+    def _at_hand(self, source: LookupSource[Any], keys: Iterable[Any]) -> dict[Any, Found]:
+        held, folded = self._found.get(source, {}), self._folded.get(source)
+        if folded is None:
+            return {key: held[key] for key in keys}
+        if self._is_all:
+            return {key: folded.current(key) for key in keys}
+        return {key: folded.current(key) if folded.has(key) else held[key] for key in keys}
 
     @property
     def count(self) -> int:

@@ -102,6 +102,15 @@ class Rows:
                 found.setdefault(key[:many], set()).add(key)
         return cell
 
+    def has(self, key: Any) -> bool:
+        """Return whether the row of this key was read or met."""
+        return key in self._cells or key in self._loaded
+
+    def current(self, key: Any) -> Row | None:
+        """Return the row of this key as it is now, in database form; None where there is none."""
+        cell = self._cells.get(key)
+        return self._loaded.get(key) if cell is None else cell.stored
+
     def cells(self, key: Keys | Prefix | BadValue) -> list[Cell]:
         """Return the cells of these keys in their order, or of the rows that are there below a prefix, ascending.
 

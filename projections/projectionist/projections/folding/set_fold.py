@@ -54,7 +54,7 @@ class _Part:
     def __init__(self, one: ViewSteps) -> None:
         definition = one.definition
         self.name, self.own = definition.name, one.own
-        found = LookedUpRows() if one.looked_up is None else one.looked_up
+        self.found = found = LookedUpRows() if one.looked_up is None else one.looked_up
         self.rows = Rows(definition.cls, definition.table, one.loaded, found) if definition.table else None
         self._react = reactor_of(definition, found) if self.rows is None else None
 
@@ -77,6 +77,11 @@ def fold_views(views: Sequence[ViewSteps], *, alone: bool) -> SetFoldResult:
     An event that fails in one view stops its unit in all of them from there on: its aggregate, or with `alone` itself.
     """
     parts = [_Part(one) for one in views]
+    rows = {one.definition: part.rows for one, part in zip(views, parts, strict=True)}
+    for one, part in zip(views, parts, strict=True):
+        part.found.follow(
+            {up.source: its for up in one.definition.looks_up if (its := rows[up]) is not None}, is_all=False
+        )
     done = SetFoldResult([], [], {}, [])
     for index, steps in _by_event(views):
         unit: Unit = index if alone else steps[0][1].aggregate

@@ -187,7 +187,7 @@ class ErasedRows:
         """Fold the rows without the events; raises CannotErase where handlers fail then, as every rebuild would."""
         exact = None
         try:
-            while keys and (exact is None or not exact.in_order):
+            while keys and (exact is None or not exact.is_whole):
                 decided: list[Row] = [
                     *await self._queries.rows("select_decisions", consumer.number),
                     *synthetic,

@@ -12,6 +12,8 @@ from projectionist.runner.batch.sql_handlers import SqlHandlers
 from projectionist.runner.batch.times import USUAL, BatchTimes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.handlers import Model
@@ -23,18 +25,21 @@ def model_for(
     schema: str,
     times: BatchTimes = USUAL,
     *,
-    lookups: LookupReader | None = None,
+    lookups: Mapping[int, LookupReader] | None = None,
 ) -> Model:
-    """Return the model of the live generations of a consumer's views on this connection; a build, which is of one view,
-    has lookups of its own."""
+    """Return the model of the generations of a consumer's views on this connection; a build has lookups of its own, by
+    the numbers of its views."""
     if consumer.definition.kind is Kind.SQL:
         return SqlHandlers(connection, consumer, schema, times.handler_idle_s)
     tables = {
         view.number: RowTable(connection, view, schema) for view in consumer.members if view.definition.table
     }
-    readers = {
-        view.number: LookupReader(connection, view.definition) if lookups is None else lookups
-        for view in consumer.members
-        if view.definition.references
-    }
+    of_view = {view.definition: tables[view.number] for view in consumer.members if view.number in tables}
+    readers: dict[int, LookupReader] = {}
+    for view in consumer.members:
+        definition = view.definition
+        if definition.references or definition.looks_up:
+            reader = LookupReader(connection, definition) if lookups is None else lookups[view.number]
+            reader.views = {one.source: of_view[one] for one in definition.looks_up if one in of_view}
+            readers[view.number] = reader
     return PureHandlers(consumer, tables, readers)

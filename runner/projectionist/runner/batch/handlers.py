@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -12,10 +13,11 @@ from projectionist.projections.folding.failure import FailureKind
 from projectionist.projections.folding.fold import fold
 from projectionist.projections.folding.set_fold import ViewSteps, fold_views
 from projectionist.projections.folding.step import Step, prepared
+from projectionist.runner.batch.lookup_reader import not_live
 from projectionist.runner.batch.outcomes import FailedAt
 from projectionist.runner.batch.retry_policy import FailureReason, Refusal, next_attempt
 from projectionist.runner.batch.row_key_type import RowOwner, kind_of
-from projectionist.runner.batch.wanted_rows import bounded, wanted_rows
+from projectionist.runner.batch.wanted_rows import WantedRows, bounded, wanted_rows
 from projectionist.runner.batch.writes import Again
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.projections.folding.failure import Failure
     from projectionist.projections.folding.looked_up import LookedUpRows
+    from projectionist.projections.lookups import LookupSource
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.batch.lookup_reader import LookupReader
     from projectionist.runner.batch.planning import AggregatePlan
@@ -80,9 +83,15 @@ class ViewBatch(msgspec.Struct):
     steps: list[Step]
     table: RowTable | None
     loaded: Rows = msgspec.field(default_factory=dict)
+    wanted: WantedRows | None = None
     looked_up: LookedUpRows | None = None
     own: RowOwner | None = None
     """Where the type of aggregate whose ids are keys is to be decided, or refused."""
+
+    @property
+    def known(self) -> AbstractSet[Any]:
+        """Return the keys of which the batch knows whether there is a row."""
+        return self.loaded.keys() if self.wanted is None else self.wanted.keys.union(self.loaded)
 
 
 class PureHandlers:
@@ -107,7 +116,7 @@ class PureHandlers:
         for part in in_lock_order(parts):
             await self._load(part, order)
         for part in parts:
-            await self._look_up(part)
+            await self._look_up(part, parts)
         if len(parts) == 1:
             folded, batch = self._folded(parts[0], order)
         else:
@@ -132,7 +141,7 @@ class PureHandlers:
         """Read the rows that the steps need, and whose ids may be their keys."""
         if part.table is None or not part.steps:
             return
-        wanted = wanted_rows(part.steps)
+        wanted = part.wanted = wanted_rows(part.steps)
         wanted.check((), len(part.steps))
         part.loaded = await part.table.load(wanted)
         wanted.check(part.loaded, len(part.steps))
@@ -140,11 +149,18 @@ class PureHandlers:
         if any(step.handler.own and kind_of(step.aggregate) != own.known for step in part.steps):
             part.own = RowOwner(own, order)
 
-    async def _look_up(self, part: ViewBatch) -> None:
-        """Read what the steps look up, in a statement that begins behind the locks of rows: whoever this batch has
-        waited for is seen."""
-        if (lookups := self._lookups.get(part.view.number)) is not None:
-            part.looked_up = await lookups.read_steps(part.steps)
+    async def _look_up(self, part: ViewBatch, parts: Sequence[ViewBatch]) -> None:
+        """Read what the steps look up, in a statement that begins behind the locks of rows of all views: whoever this
+        batch has waited for is seen."""
+        if (lookups := self._lookups.get(part.view.number)) is None:
+            return
+        live = {one.view.definition: one for one in parts}
+        known: dict[LookupSource[Any], AbstractSet[Any]] = {}
+        for needed in part.view.definition.looks_up:
+            if needed not in live:
+                raise not_live(part.view.definition, needed)
+            known[needed.source] = live[needed].known
+        part.looked_up = await lookups.read_steps(part.steps, known)
 
     def _folded(
         self, part: ViewBatch, order: Sequence[tuple[int, Delivery]]

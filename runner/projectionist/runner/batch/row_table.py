@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,12 @@ class RowTable:
             statement = statements.load if self._own else statements.load_locked
         found = await self._connection.fetch(statement, *key.arrays(wanted.keys, wanted.prefixes))
         return {key.of(row): row for record in found if (row := tuple(record))}
+
+    async def look_up(self, keys: Sequence[Any]) -> list[Row]:
+        """Return the rows of these keys that are there, without a lock."""
+        self._follow()
+        found = await self._connection.fetch(self._statements.load, *self._statements.key.arrays(keys))
+        return [tuple(record) for record in found]
 
     async def own_type(self, kind: str, since: str) -> str:
         """Return the type of aggregate whose ids are keys of these rows: the first that ever came, `kind` if none

@@ -6,7 +6,7 @@ There is no outbox writer here: what handlers ask for is counted and forgotten.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,7 +73,7 @@ class _ViewRows:
         definition = view.definition
         assert definition.table is not None, "only a Projection has rows of its own"
         looked_up = None if view.lookups is None else view.lookups.rows
-        self._rows = Rows(definition.cls, definition.table, {}, looked_up)
+        self.folded = Rows(definition.cls, definition.table, {}, looked_up)
         self._own = view.own
         self.handlers = definition.handlers
         self._bucket = None if bucket is None else (Buckets(definition, bucket[0]), bucket[1])
@@ -93,11 +93,11 @@ class _ViewRows:
             if self._bucket is not None and (key := self._bucket[0].within(key, self._bucket[1])) is None:
                 return None
             if handler.several:
-                return self._rows.put_all(handler, self._rows.cells(key), event, delivery.envelope)
-            cell = self._rows.cell(key)
+                return self.folded.put_all(handler, self.folded.cells(key), event, delivery.envelope)
+            cell = self.folded.cell(key)
             if self._remembers and track is not None and handler.by_id:
                 track.cell = cell
-        return self._rows.put(handler, cell, event, delivery.envelope)
+        return self.folded.put(handler, cell, event, delivery.envelope)
 
     def decide(self, handler: Handler, delivery: Delivery) -> None:
         """Note that this event was applied."""
@@ -106,11 +106,11 @@ class _ViewRows:
 
     def where(self, handler: Handler) -> str:
         """Return the row on which the handler has failed."""
-        return self._rows.where(handler)
+        return self.folded.where(handler)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows that are there in the end."""
-        return [row for row in self._rows.changed().values() if row is not None]
+        return [row for row in self.folded.changed().values() if row is not None]
 
 
 class Folding:
@@ -120,6 +120,10 @@ class Folding:
         self, views: Sequence[FoldedView], silent: Counter[str], bucket: tuple[int, int] | None = None
     ) -> None:
         self._views = [_ViewRows(view, bucket, remembers=at == 0) for at, view in enumerate(views)]
+        assert bucket is None or not any(view.definition.looks_up for view in views), (
+            "it may be in any bucket"
+        )
+        _follow(views, {view.definition: its.folded for view, its in zip(views, self._views, strict=True)})
         self._lookups = [one for view in views if (one := view.lookups) is not None and one.needed]
         self._taken: list[tuple[Delivery, AggregateProgress | None]] = []
         self._silent = silent
@@ -177,6 +181,14 @@ class Folding:
         return [view.rows() for view in self._views]
 
 
+def _follow(views: Sequence[FoldedView], rows: Mapping[Definition, Rows]) -> None:
+    """Let views look each other's rows up, of which there are no others: whoever folds by buckets looks none up."""
+    for view in views:
+        if view.lookups is not None:
+            found = {one.source: rows[one] for one in view.definition.looks_up if one in rows}
+            view.lookups.rows.follow(found, is_all=True)
+
+
 class Bulk:
     """One pass over the stream, for all views of a consumer."""
 
@@ -187,9 +199,9 @@ class Bulk:
         judge: AppliedFilter,
         decisions: Decisions,
         progress: Progress,
-        lookups: LookupReader | None = None,
+        lookups: Mapping[int, LookupReader] | None = None,
     ) -> None:
-        """Take what is folded; without `lookups`, where handlers look rows up, their events fail."""
+        """Take what is folded; without `lookups`, by view, where handlers look rows up, their events fail."""
         self._client = client
         self._stream = consumer.definition.stream
         self._read = decisions.reading(consumer.reader)
@@ -197,7 +209,8 @@ class Bulk:
         self._progress = progress
         self._worked_s = 0.0
         self.views = [
-            FoldedView(view.number, view.definition, view.owned(), lookups) for view in (consumer.view,)
+            FoldedView(view.number, view.definition, view.owned(), (lookups or {}).get(view.number))
+            for view in consumer.views
         ]
         self.events = 0
         self.silent: Counter[str] = Counter()

@@ -90,7 +90,7 @@ def _check(
     made = DryConsumer(consumer, reveal=reveal)
     if fold and definition.kind is Kind.SQL:
         made.result.not_folded = SQL_OF_ITS_OWN
-    elif fold and definition.references:
+    elif fold and (definition.references or definition.looks_up):
         made.result.not_folded = LOOKS_UP
     elif fold:
         made.fold_too(stream.state.messages)

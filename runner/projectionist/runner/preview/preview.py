@@ -17,6 +17,7 @@ from projectionist.projections.compiled.definition import Kind
 from projectionist.projections.tables.table_key import Keys, Prefix
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.lookup_reader import LookupReader
+from projectionist.runner.batch.row_table import RowTable
 from projectionist.runner.history.handler_failures import handler_failure
 from projectionist.runner.history.lost_events import holes_of, is_own
 from projectionist.runner.history.unknown_rows import own_group
@@ -186,16 +187,23 @@ class Previewer:
             self._count(observer, len(found) - len(finished))
             await self._tell(consumer, finished)
         lookups = LookupReader(self._queries.connection, self._definition, keeps=True)
+        lookups.views = {one.source: await self._live_table(one) for one in self._definition.looks_up}
         looked_up = await lookups.read_steps([one.step for one in heads if one.step is not None])
         self.result.heads = [
             tried(consumer, one, rows, failed, looked_up, reveal=self._reveal) for one in heads
         ]
 
+    async def _live_table(self, view: Definition) -> RowTable:
+        """Return the live rows of another view of the set."""
+        consumer, _ = await live_consumer(self._queries, view, self._settings)
+        return RowTable(self._queries.connection, consumer.view, self._queries.schema)
+
     def _chunks(self, consumer: Consumer, keys: Sequence[Any], messages: int) -> list[Sequence[Any]]:
         """Return what is read in one go: rows of aggregates with subjects of their own each for itself, where that is
         less."""
         subjects = self._definition.subjects
-        if is_own(consumer) and subjects.names_aggregate and len(keys) * A_ROW < messages:
+        alone = is_own(consumer) and self._definition.is_exact
+        if alone and subjects.names_aggregate and len(keys) * A_ROW < messages:
             _, of = table_of(consumer)
             ordered = sorted(keys, key=of.group)
             return [list(rows) for _, rows in groupby(ordered, of.group)]

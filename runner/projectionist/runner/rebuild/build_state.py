@@ -115,7 +115,9 @@ async def prepare(queries: Queries, build: Build, shadow: Shadow, floor: int, ro
         if definition.sequence == UNORDERED:
             await queries.run("delete_dirty_marks_up_to", build.consumer, floor)
             await queries.run("mark_dirty_above_ack_floor", build.consumer, floor, build.incarnation)
-        buckets = 1 if definition.kind is Kind.SQL else -(-max(rows, 1) // ROWS_AT_ONCE)
+        # What a view looks up may be in any bucket.
+        is_one = definition.kind is Kind.SQL or any(view.looks_up for view in definition.views)
+        buckets = 1 if is_one else -(-max(rows, 1) // ROWS_AT_ONCE)
         await queries.run("start_bulk_phase", build.number, floor, buckets)
     await queries.connection.execute(f"analyze {positions}")
     announce("rebuild.prepared")

@@ -127,7 +127,8 @@ class BulkPhase:
         build, filter_subject = self._build, self._definition.subjects.filter
         if build.buckets == 1:
             try:
-                rows = await bulk.fold(filter_subject, 1, build.bulk_limit, kept_s=self._kept_s)
+                kept_s = None if any(view.definition.looks_up for view in bulk.views) else self._kept_s
+                rows = await bulk.fold(filter_subject, 1, build.bulk_limit, kept_s=kept_s)
             except Slow as slow:
                 build.buckets = slow.buckets
                 await self._queries.run("start_bulk_phase", build.number, build.bulk_limit, build.buckets)

@@ -214,7 +214,12 @@ async def _rate(
     definition: Definition, settings: Settings, client: Client, stream: StreamInfo, measured_s: float
 ) -> float:
     """Return events a second, reading and folding the first of them; nothing is written."""
-    if definition.kind is Kind.SQL or definition.references or not stream.state.messages:
+    if (
+        definition.kind is Kind.SQL
+        or definition.references
+        or definition.looks_up
+        or not stream.state.messages
+    ):
         return 0.0
     consumer = Consumer.of_view(definition, settings.policy(definition.consumer), 0, definition.name)
     judge = AppliedFilter(UNORDERED, {}, Decisions())

@@ -84,7 +84,9 @@ class Shadow:
         self.definition = consumer.view.definition
         self.start = consumer.start
         self.views = (ShadowView(connection, consumer.view, schema),)
-        self.lookups = LookupReader(connection, self.definition, keeps=True)
+        self.lookups = {
+            view.number: LookupReader(connection, view.definition, keeps=True) for view in consumer.views
+        }
         self._model = model_for(connection, consumer, schema, lookups=self.lookups)
         tables = [table for view in self.views for table in view.definition.owned]
         self._unique = any(index.unique for table in tables for index in table.indexes)

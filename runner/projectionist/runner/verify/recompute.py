@@ -104,7 +104,7 @@ async def _ended(queries: Queries, consumer: Consumer, exact: ExactFold, before:
     if await queries.value("sum_settled", consumer.number) != before:
         await exact.read()
     found = await exact.end()
-    if not exact.in_order:
+    if not exact.is_whole:
         raise RebuildError("events came in another order than their versions meanwhile", remedy="Try again")
     return found
 
@@ -121,7 +121,7 @@ async def _folded(
 ) -> tuple[ExactFold, int]:
     """Return the rows, folded as far as the stream goes now; and how much had been settled before that."""
     exact: ExactFold | None = None
-    while exact is None or not exact.in_order:
+    while exact is None or not exact.is_whole:
         decided = await queries.rows("select_decisions", consumer.number)
         exact = await begun(queries, consumer, client, keys, decided, exact)
         before: int = await queries.value("sum_settled", consumer.number)

@@ -17,6 +17,7 @@ import msgspec
 from projectionist.core.states import DecisionKind, InboxState
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED, is_ours
+from projectionist.projections.compiled.view_set import with_support
 from projectionist.projections.folding.rows import Cell, Rows
 from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.projections.tables.table_key import Keys, Prefix
@@ -26,6 +27,7 @@ from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.lookup_reader import LookupReader
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Queries, RebuildError
+from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.runner.history.handler_failures import HandlersFailed, handler_failure
 from projectionist.runner.history.lost_events import is_own
@@ -34,6 +36,7 @@ from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_reader import scan
 from projectionist.runner.verify.purged_events import forgotten_by_retention
 from projectionist.runner.verify.row_difference import FirstDifference, same
+from projectionist.runner.verify.support_rows import SupportRows
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from projectionist.projections.tables.table import Table
     from projectionist.projections.tables.table_key import TableKey
     from projectionist.runner.batch.consumer import Consumer
+    from projectionist.runner.verify.support_rows import Needed
 
 Row = tuple[Any, ...]
 
@@ -69,7 +73,7 @@ class Refolded(msgspec.Struct):
     since: str | None
     """The first event behind which the live row is another one, as far as it can be told."""
     looked_up: bool = False
-    """Whether a handler of these events looks up tables that others change."""
+    """Whether a handler of these events looks up what is not of their aggregate alone: others may change it."""
 
 
 class FoldObserver:
@@ -108,23 +112,25 @@ class ExactFold:
         consumer: Consumer,
         live: Mapping[Any, Row | None],
         decided: Sequence[connections.Row],
-        disordered: Iterable[str] = (),
+        before: ExactFold | None = None,
         observer: FoldObserver | None = None,
         load_rows: Load | None = None,
     ) -> None:
         """Take what is compared. `live`: the rows as they are now, by key. `decided` are the recorded decisions; an
-        event may be another one by them, and touch another row. `disordered` aggregates are kept until the end: their
-        versions come in no order."""
+        event may be another one by them, and touch another row. `before`: a fold that was not whole, whose disordered
+        aggregates are kept until the end this time, and with which go the rows that it has found to be looked up."""
         definition, (table, self._key) = consumer.view.definition, table_of(consumer)
         self._queries = queries
         self._client = client
         self._consumer = consumer
         self._decisions = Decisions(decided)
-        self._read = self._decisions.reading(consumer.reader)
+        self._read = self._decisions.reading(self._reader(consumer))
         self._decided = len(decided)
         self._next = 1
         self._lookups = LookupReader(queries.connection, definition, keeps=True)
         self._looked_up: set[Any] = set()
+        self._support = SupportRows(queries.connection, definition, {} if before is None else before.needed)
+        self._support.give(definition, self._lookups.rows)
         self._rows = Rows(definition.cls, table, {}, self._lookups.rows)
         self._own = consumer.view.owned()
         self._ordered = definition.sequence != UNORDERED
@@ -140,14 +146,27 @@ class ExactFold:
         self._waiting: list[Delivery] = []
         self._kept: dict[tuple[str, int], Delivery] = {}
         self._reached: dict[str, int] = {}
-        self._held = frozenset(disordered)
-        self.disordered = set(disordered)
+        self._held: frozenset[str] = frozenset(() if before is None else before.disordered)
+        self.disordered: set[str] = set(self._held)
         """Aggregates whose versions do not come in their order; if there are more than were given, begin again."""
 
+    @staticmethod
+    def _reader(consumer: Consumer) -> Decoder:
+        """Return what reads the events of this view, and of those that it looks up."""
+        definition = consumer.view.definition
+        if not definition.support:
+            return consumer.reader
+        return Decoder.of(with_support(definition), consumer.policy, consumer.incarnation or 1)
+
     @property
-    def in_order(self) -> bool:
-        """Return whether all was folded in the order of versions."""
-        return self.disordered == self._held
+    def is_whole(self) -> bool:
+        """Return whether all was folded, in the order of versions; otherwise it is to be begun again, behind this."""
+        return self.disordered == self._held and not self._support.lacks
+
+    @property
+    def needed(self) -> Needed:
+        """Return the keys of the rows that are looked up in other views, as far as it is known."""
+        return self._support.needed
 
     def outdated(self, decided: Sequence[Record]) -> bool:
         """Return whether decisions since then may have made other events of those that were read; winners do not."""
@@ -160,7 +179,9 @@ class ExactFold:
         async for block in scan(self._client, definition.stream, self._filter(), self._next, last):
             for arrival in block:
                 delivery = self._read(arrival)
-                if isinstance(delivery, Delivery) and self._touches(delivery):
+                if isinstance(delivery, Delivery) and (
+                    self._touches(delivery) or self._support.touches(delivery)
+                ):
                     self._fresh.append(delivery)
             while len(self._fresh) >= AT_ONCE:
                 self._fresh, some = self._fresh[AT_ONCE:], self._fresh[:AT_ONCE]
@@ -177,7 +198,8 @@ class ExactFold:
         self._fresh = []
         await self._fold(in_stream_order(self._kept.values()))
         self._kept = {}
-        self._observer.ended(sorted(self._waiting, key=lambda one: one.seq))
+        waiting = (one for one in self._waiting if self._touches(one))
+        self._observer.ended(sorted(waiting, key=lambda one: one.seq))
         live = await self._load(list(self._counts))
         return [self._refolded(key, live.get(key), self._rows.cell(key).stored) for key in self._counts]
 
@@ -270,14 +292,18 @@ class ExactFold:
 
     async def _fold(self, deliveries: Sequence[Delivery]) -> None:
         await self._lookups.read_deliveries(deliveries)
+        await self._support.read(deliveries)
         for delivery in deliveries:
-            if not self._observer.takes(delivery):
+            if not self._has_support(delivery) or not self._observer.takes(delivery):
                 continue
             if delivery.problem is not None:
                 self._observer.failed(delivery, ("", delivery.problem))
                 continue
             step = step_of(self._consumer.view.definition, delivery.seq, delivery)
             assert step is not None, "it touches a row"
+            self._support.note(step)
+            if self._support.lacks:
+                continue
             try:
                 self._own.check(step.handler, delivery.aggregate)
                 cells = self._cells(step.key)
@@ -300,8 +326,21 @@ class ExactFold:
             self._observer.applied(delivery, result, {cell.key: cell.stored for cell in cells})
             self._note(delivery, step, cells)
 
+    def _has_support(self, delivery: Delivery) -> bool:
+        """Fold what is looked up; return whether the event is to be folded into the rows themselves."""
+        if not self._support.needed:
+            return True
+        try:
+            self._support.fold(delivery)
+        except RAISED as error:  # a user's code: what it raises is told with its event
+            if is_ours(error):
+                raise
+            self._observer.failed(delivery, error)
+            return False
+        return self._touches(delivery)
+
     def _note(self, delivery: Delivery, step: Step, cells: Sequence[Cell]) -> None:
-        if step.handler.asks:
+        if not all(ask.is_exact for ask in step.handler.asks):
             self._looked_up.update(cell.key for cell in cells)
         for cell in cells:
             self._counts[cell.key] += 1
@@ -320,7 +359,8 @@ class ExactFold:
             self._consumer.view.own_type,
             None,
         )
-        if len(self._groups) == 1 and is_own(self._consumer) and kind is not None:
+        alone = is_own(self._consumer) and self._consumer.view.definition.is_exact
+        if len(self._groups) == 1 and alone and kind is not None:
             filter_subject = subjects.subject_for(kind, str(next(iter(self._groups))))
         return filter_subject or subjects.filter
 

@@ -9,6 +9,7 @@ import msgspec
 
 from projectionist.core.identifiers import quoted
 from projectionist.core.testpoints import announce
+from projectionist.projections.compiled.view_set import with_support
 from projectionist.projections.tables import ddl
 from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.batch.decisions import Decisions
@@ -139,7 +140,8 @@ class Verifier:
         key, chosen = self._keys(consumer)
         rows = await self._queries.connection.fetch(f"{chosen} order by random() limit $1", most)
         keys = [key.selected(row) for row in rows]
-        one_by_one = is_own(consumer) and self._definition.subjects.names_aggregate and len(keys) <= SUBJECTS
+        alone = is_own(consumer) and self._definition.is_exact
+        one_by_one = alone and self._definition.subjects.names_aggregate and len(keys) <= SUBJECTS
         self._progress.begin("verifying", len(keys))
         for chunk in [[key] for key in keys] if one_by_one else [keys]:
             await self._exactly(consumer, chunk)
@@ -164,15 +166,20 @@ class Verifier:
         assert row is not None, "it is live"
         floor = await floor_of(self._client, self._definition.stream, row["durable"])
         judge, decisions = await self._judge(consumer, floor)
-        lookups = LookupReader(self._queries.connection, self._definition, keeps=True)
-        bulk = Bulk(self._client, consumer, judge, decisions, self._progress, lookups)
+        folded = await self._with_support(consumer)
+        lookups = {
+            view.number: LookupReader(self._queries.connection, view.definition, keeps=True)
+            for view in folded.views
+        }
+        bulk = Bulk(self._client, folded, judge, decisions, self._progress, lookups)
         filter_subject = self._definition.subjects.filter
         self._progress.begin("folding", floor)
         live = await table_names(self._queries, consumer.view.number, consumer.view.generation)
         rows = await self._queries.value("estimate_rows", consumer.number, live)
-        buckets = -(-max(rows, 1) // ROWS_AT_ONCE)
+        # What is looked up may be in any bucket, so that all is folded at once.
+        buckets = 1 if self._definition.looks_up else -(-max(rows, 1) // ROWS_AT_ONCE)
         if buckets == 1:
-            [found] = await bulk.fold(filter_subject, 1, floor)
+            *_, found = await bulk.fold(filter_subject, 1, floor)
             yield {key.of(row): row for row in found}
             return
         with Spill(buckets, []) as spill:
@@ -181,6 +188,17 @@ class Verifier:
                 self._bucket = (Buckets(self._definition, buckets), bucket)
                 [found] = await bulk.fold_spilled(spill, bucket)
                 yield {key.of(row): row for row in found}
+
+    async def _with_support(self, consumer: Consumer) -> Consumer:
+        """Return the consumer with the views that this one looks up before it: they are folded beside it."""
+        needed = [await live_consumer(self._queries, one, self._settings) for one in self._definition.support]
+        if not needed:
+            return consumer
+        views = [*(one.view for one, _ in needed), consumer.view]
+        given = (with_support(self._definition), consumer.policy, consumer.number, consumer.runner, views)
+        return Consumer(
+            *given, msgspec.structs.replace(consumer.control, views=tuple(one.row for one in views))
+        )
 
     async def _judge(self, consumer: Consumer, floor: int) -> tuple[AppliedFilter, Decisions]:
         queries, sequence = self._queries, self._definition.sequence
@@ -279,7 +297,7 @@ async def exactly(
             decided = await queries.rows("select_decisions", consumer.number)
             await exact.read()  # the stream holds by now whatever live has applied in this snapshot
             found = await exact.end()
-        if exact.in_order and not exact.outdated(decided):
+        if exact.is_whole and not exact.outdated(decided):
             return found
         announce("verify.again")
 
@@ -297,9 +315,8 @@ async def begun(
 ) -> ExactFold:
     """Return a fold of these rows, with nothing read yet; with what was learnt of the order `before`."""
     live = await (load_rows(keys) if load_rows else load(queries, consumer, keys))
-    disordered = () if before is None else before.disordered
     rows = {key: live.get(key) for key in keys}
-    return ExactFold(queries, client, consumer, rows, decided, disordered, observer, load_rows)
+    return ExactFold(queries, client, consumer, rows, decided, before, observer, load_rows)
 
 
 def drift(definition: Definition, one: Refolded) -> RowDrift:
