@@ -112,6 +112,12 @@ def variants(collector: str = "http://127.0.0.1:9") -> dict[str, Contender]:
     return {
         "plain": Contender(title="one projection", arguments=PRODUCT),
         "two": Contender(title="two projections of the same events", arguments=_product("two")),
+        "views_two": Contender(title="a set of two views", arguments=_product("views_two")),
+        "views_four": Contender(title="a set of four views", arguments=_product("views_four")),
+        "views_neighbour": Contender(
+            title="a set of two views, one of which looks up another order's row of the other",
+            arguments=_product("views_neighbour"),
+        ),
         "lines": Contender(title="five rows an event", arguments=_product("lines")),
         "looking_up": Contender(title="one row looked up an event", arguments=_product("looking_up")),
         "sql": Contender(title="a SqlProjection, one statement an event", arguments=_product("sql")),

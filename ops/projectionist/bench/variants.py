@@ -14,6 +14,7 @@ from projectionist.projections import (
     Projection,
     SqlProjection,
     Tx,
+    ViewSet,
     lookup,
     on,
     on_batch,
@@ -197,9 +198,60 @@ class BenchSqlRuns(SqlProjection, stream=SCENE.stream, subjects=SUBJECTS):
         )
 
 
+class BenchOrdersView(BenchOrders, table=f"{SCENE.schema}.bench_orders_view", key="order_id"):
+    """BenchOrders as a view of a set."""
+
+
+def _spend_view(number: int) -> type[Projection]:
+    """Return a view that does what BenchSpend does."""
+
+    class MoreViews(
+        BenchSpend,
+        table=f"{SCENE.schema}.bench_spend_view_{number}",
+        key="order_id",
+        name=f"BenchSpendView{number}",
+    ):
+        pass
+
+    return MoreViews
+
+
+def _neighbour(event: BenchOrderPlaced | OrderChanged, envelope: Envelope) -> str:
+    """Return the id of another order, which the batch holds by chance."""
+    return f"{(envelope.aggregate_id or '')[:-1]}{event.total_cents % 10}"
+
+
+class BenchNeighbourView(Projection, table=f"{SCENE.schema}.bench_neighbour_view", key="order_id"):
+    """The rows of BenchSpend, and another order's row that is looked up an event."""
+
+    order_id: str
+    total_cents: int = 0
+    orders = lookup(BenchOrdersView, by=_neighbour)
+
+    @on(BenchOrderPlaced)
+    def placed(self, event: BenchOrderPlaced, *, orders: Mapping[str, BenchOrdersView]) -> None:
+        self.total_cents = sum(one.total_cents for one in orders.values())
+
+    @on(OrderChanged)
+    def changed(self, event: OrderChanged, *, orders: Mapping[str, BenchOrdersView]) -> None:
+        self.total_cents = sum(one.total_cents for one in orders.values())
+
+
+def _set_of(*views: type[Projection]) -> App:
+    """Return one consumer for these views."""
+
+    class BenchSet(ViewSet, stream=SCENE.stream, subjects=SUBJECTS, views=views):
+        pass
+
+    return App(projections=[BenchSet])
+
+
 plain = App(projections=[BenchOrders])
 two = App(projections=[BenchOrders, BenchSpend])
 four = App(projections=[BenchOrders, BenchSpend, _spend(2), _spend(3)])
+views_two = _set_of(BenchOrdersView, _spend_view(1))
+views_four = _set_of(BenchOrdersView, *(_spend_view(number) for number in (1, 2, 3)))
+views_neighbour = _set_of(BenchOrdersView, BenchNeighbourView)
 sql = App(projections=[BenchSql])
 sql_runs = App(projections=[BenchSqlRuns])
 lines = App(projections=[BenchLines])
