@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -17,6 +18,7 @@ from tests.support.load import Load, flowing, tuned
 from tests.support.outbox import FORGETS, SLOW, answer, execute, held_until, made, outbox, scripted
 from tests.support.process import projectionist
 from tests.support.retention import DAY, age, forgets_after, purge, went
+from tests.support.scheduling import scheduling
 from tests.support.servers import SCHEMA, Servers
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
@@ -87,6 +89,37 @@ async def test_an_operators_retry_is_due_at_once_though_the_clock_went_back_mean
         await live.value_of("select due < clock_timestamp() + interval '1 minute' from {s}.positions", True)
         await live.publish(OrderPaid(), "o1", 2)
         await reaches(live, s.Orders, 3)
+
+
+async def test_what_is_sent_later_is_due_once_by_the_databases_clock_wherever_it_steps(
+    clock: Clock, database: str
+) -> None:
+    """Back: later, and never twice. Forward: early by the step at most, and only what its consumer vouches for."""
+    async with scheduling(database) as plan:
+        opener = plan.opener()
+        key = await plan.wish(1, timedelta(hours=24))
+        await opener.step()
+        clock.set(-HOUR)
+        await plan.catch_up()
+        await opener.step()
+        assert await plan.place(key) == "scheduled"
+        clock.set(25 * HOUR)
+        await opener.step()
+        assert await plan.place(key) == "scheduled", "nothing says yet that all up to then is settled"
+        await plan.catch_up()
+        await opener.step()
+        assert await plan.place(key) == "ready"
+        for seconds in (0, -HOUR, 25 * HOUR):
+            clock.set(seconds)
+            await plan.catch_up()
+            await opener.step()
+            assert await plan.lane("order/1") == [key]
+        late = await plan.wish(2, timedelta(hours=24))  # in two days, by the machine's clock
+        await opener.step()
+        clock.set(0)
+        await plan.cancel(3)
+        await opener.step()
+        assert await plan.place(late) == "cancelled", "a cancel needs no clock"
 
 
 @pytest.mark.parametrize("moment", ["batch.claimed", "batch.written"])
