@@ -11,6 +11,7 @@ from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.duties import named, with_duties, working_as
 from tests.support.load import tuned
+from tests.support.looking_up import RATES, TABLE, Sold, looking_up
 from tests.support.process import projectionist
 from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import SCHEMA
@@ -20,7 +21,10 @@ from tests.support.waiting import eventually, listening
 
 from projectionist.core.postgres.rights import Duty
 from projectionist.core.retry_policy import RetryPolicy
+from projectionist.ops.doctor.check import Level
+from projectionist.ops.doctor.consumers import lookups
 from projectionist.projections import definition
+from projectionist.runner.batch.lookup_reader import LookupUnavailable, unavailable
 from projectionist.runner.database.barrier import barrier_key
 from projectionist.runner.database.dead_sessions import DeadSessions
 
@@ -81,6 +85,40 @@ async def test_an_event_waits_for_a_right_that_is_missing_and_is_applied_once_it
         assert f'on {SCHEMA}.{table} to "{runner}"' in line
         assert await live.failed_tries() == 0
         assert await inspection.rows(live, "inbox", "state") == [("applied",)]
+
+
+async def test_a_right_that_is_missing_on_a_table_that_is_looked_up_is_waited_for_and_told(
+    live: ConsumerHarness, tmp_path: Any
+) -> None:
+    """At the start and while it runs; the doctor says it too, and nothing is parked for want of it."""
+    s = looking_up(live.stream)
+    await live.pool.execute(f"{TABLE}; {RATES}")
+    await live.migrate(s.Taxed)
+    await live.publish(Sold(("DE",), 1), "o1", 1)
+    async with with_duties(live) as urls, working_as(live, urls[Duty.RUNNER]):
+        runner = named(live, Duty.RUNNER)
+        async with live.running(s.Taxed) as (worker,):
+
+            async def told() -> bool:
+                waits = worker.waits
+                return isinstance(
+                    waits, LookupUnavailable
+                ) and "permission denied for table tax_rates" in str(waits)
+
+            await eventually(told)
+            assert "`grant select` to who runs this" in str(worker.waits)
+            async with live.connected() as connection:
+                refused = await unavailable(connection, definition(s.Taxed))
+            assert [one.level for one in lookups(definition(s.Taxed), refused)] == [Level.ATTENTION]
+            await live.pool.execute(f'grant select on tax_rates to "{runner}"')
+            await live.settled(s.Taxed)
+            await live.pool.execute(f'revoke select on tax_rates from "{runner}"')
+            await live.publish(Sold(("FR",), 1), "o1", 2)
+            await eventually(told)
+            await live.pool.execute(f'grant select on tax_rates to "{runner}"')
+            await live.settled(s.Taxed)
+    assert await live.rows("taxed") == [("o1", "DE=0.1900;FR=0.2000;", 0)]
+    assert await inspection.rows(live, "inbox", "state") == [("applied",)] * 2
 
 
 async def test_a_process_says_in_status_which_right_it_waits_for(
