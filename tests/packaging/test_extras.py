@@ -102,7 +102,7 @@ async def test_with_embedded_alone_every_command_does_its_work(
             assert order in await call("journey", "--aggregate", f"order/{order}")
         async with installed.serving(free_port(), "relay", cwd=shop):
             await call("outbox", "list")
-        for command in ("parked", "quarantine", "incidents"):
+        for command in ("parked", "quarantine", "incidents", "operations"):
             await call(command, "list")
         await call("audit-stream", NAMED)
         await call("events", "check", "--fold")

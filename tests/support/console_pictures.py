@@ -25,6 +25,7 @@ SCREENS = {
     "quarantine": "/quarantine",
     "outbox": "/outbox",
     "incidents": "/incidents",
+    "operations": "/operations",
     "journey": "/journey?id=order-order-poison-2",
     "aggregate": "/aggregate?name=order%2Forder-gap",
     "search": "/search",

@@ -18,6 +18,22 @@ INTENT = """
     values ('one', 1, 'shop', 'e1', 's', 'Receipt', 'email', 'https://mail.example/CANARY', 'pass', 'CANARY', '');
     insert into projectionist.outbox (seq, provider, destination, lane, place, state, error)
     select seq, provider, destination, key, seq, 'dead', '550 CANARY' from projectionist.intents where key = 'one'"""
+OPERATION = """
+    with made as (
+        insert into projectionist.operations
+            (kind, chosen, who, reason, rate, patience_s, matched, failed, note)
+        values (
+            'retry_parked', jsonb_build_object('consumer', 'Orders', 'aggregate', $1::text),
+            $1, $1, 200, 30, 2, 1, $1
+        )
+        returning number
+    )
+    insert into projectionist.operation_items
+        (operation, place, alike, sample, judged, consumer, source, id, aggregate, version, attempts, state, note)
+    select number, n, 1, n - 1, true, 1, 'shop', $1, 'order/o1', 1, 1,
+        case n when 1 then 'failed' else 'waiting' end, $1
+    from made, generate_series(1, 2) n"""
+"""One that nobody carries out."""
 FRAMES = ("/live?here=audit",)
 """What open pages ask for, and nobody goes to."""
 READ = (
@@ -25,6 +41,7 @@ READ = (
     *("/waiting", "/waiting/group?cause=failed", f"/waiting/event?id={NAMED}"),
     *("/quarantine", "/quarantine/group?cause=version", "/quarantine/entry?seq=5&consumer=Orders"),
     *("/outbox", "/outbox/group?state=dead", "/outbox/intent?key=one"),
+    *("/operations", "/operation?number=1"),
     *("/map", "/preview", "/rebuilds", "/rebuild?consumer=Orders", "/row?consumer=Orders&key=o1&at=1"),
     *(f"/journey?id={NAMED}", f"/aggregate?name={quote('order/o1')}", "/search?q=nothing"),
 )
@@ -52,4 +69,5 @@ async def troubled(live: ConsumerHarness) -> Any:
     )
     live.tampered = True
     await live.pool.execute(INTENT.replace("CANARY", CANARY))
+    await live.pool.execute(OPERATION, HOSTILE)
     return made

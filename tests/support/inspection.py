@@ -33,6 +33,8 @@ FIELDS = {
     "incidents": "aggregate closed detail id kind seq version",
     "intents": "aggregate baggage body class destination id key ordering provider seq slot source state "
     "traceparent version view",
+    "operation_items": "operation state",
+    "operations": "done ended number outcome",
     "own_names": "name",
     "parked": "aggregate attempts baggage budget cause due edited_hash error error_class hash id ordered version view",
     "positions": "aggregate due finding head owner parked version",

@@ -28,6 +28,7 @@ _AGED = {
     "archive": ("at",),
     "generations": ("created",),
     "builds": ("started",),
+    "operations": ("ended",),
 }
 
 

@@ -696,6 +696,91 @@ CREATE TABLE projectionist.names (
     CONSTRAINT names_kind_check CHECK ((kind = ANY (ARRAY['slot'::text, 'event'::text])))
 );
 
+CREATE TABLE projectionist.operation_items (
+    operation bigint NOT NULL,
+    place bigint NOT NULL,
+    alike integer NOT NULL,
+    sample smallint NOT NULL,
+    judged boolean NOT NULL,
+    consumer integer NOT NULL,
+    source text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    aggregate text COLLATE pg_catalog."C",
+    version bigint NOT NULL,
+    attempts integer NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    note text,
+    CONSTRAINT operation_items_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'tried'::text, 'done'::text, 'failed'::text, 'refused'::text, 'left'::text])))
+)
+WITH (fillfactor='80');
+
+COMMENT ON TABLE projectionist.operation_items IS 'What an operation is about, in the order in which it comes to it, as it stood when the operation began.';
+
+COMMENT ON COLUMN projectionist.operation_items.alike IS 'the group of failures that are alike';
+
+COMMENT ON COLUMN projectionist.operation_items.sample IS 'which of the growing samples of its group it is in';
+
+COMMENT ON COLUMN projectionist.operation_items.judged IS 'whether it is told what became of it; otherwise it is done once it is due';
+
+COMMENT ON COLUMN projectionist.operation_items.aggregate IS 'null: it waits in no order';
+
+CREATE TABLE projectionist.operations (
+    number bigint NOT NULL,
+    kind text NOT NULL,
+    chosen jsonb NOT NULL,
+    who text NOT NULL,
+    reason text NOT NULL,
+    rate double precision NOT NULL,
+    patience_s double precision NOT NULL,
+    began timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    matched bigint DEFAULT 0 NOT NULL,
+    done bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    refused bigint DEFAULT 0 NOT NULL,
+    owner text,
+    epoch bigint DEFAULT 0 NOT NULL,
+    beat timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    stop_asked_by text,
+    stop_reason text,
+    ended timestamp with time zone,
+    outcome text,
+    note text,
+    CONSTRAINT operations_check CHECK (((ended IS NULL) = (outcome IS NULL))),
+    CONSTRAINT operations_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'none_got_through'::text, 'untried'::text, 'stopped'::text])))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.operations IS 'One row per operation. Any process may carry it out, one at a time, and any may ask it to stop.';
+
+COMMENT ON COLUMN projectionist.operations.chosen IS 'the filters that chose its items when it began';
+
+COMMENT ON COLUMN projectionist.operations.rate IS 'at most so many items a second';
+
+COMMENT ON COLUMN projectionist.operations.patience_s IS 'how long it waits until an item that is to be tried has been';
+
+COMMENT ON COLUMN projectionist.operations.done IS 'items that got through';
+
+COMMENT ON COLUMN projectionist.operations.failed IS 'items that were tried once more, and failed again';
+
+COMMENT ON COLUMN projectionist.operations.refused IS 'items that had moved since it began, or that nothing could be done about';
+
+COMMENT ON COLUMN projectionist.operations.owner IS 'who carries it out; null: nobody, and another may';
+
+COMMENT ON COLUMN projectionist.operations.epoch IS 'rises with each that carries it out: what an older one does is refused';
+
+COMMENT ON COLUMN projectionist.operations.beat IS 'the last sign of life of who carries it out, or when it let go';
+
+COMMENT ON COLUMN projectionist.operations.note IS 'why it ended before all was done, or why nobody carries it out';
+
+ALTER TABLE projectionist.operations ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME projectionist.operations_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE projectionist.outbox (
     seq bigint NOT NULL,
     provider text NOT NULL COLLATE pg_catalog."C",
@@ -1332,6 +1417,12 @@ ALTER TABLE ONLY projectionist.migrations
 ALTER TABLE ONLY projectionist.names
     ADD CONSTRAINT names_pkey PRIMARY KEY (view, kind, name);
 
+ALTER TABLE ONLY projectionist.operation_items
+    ADD CONSTRAINT operation_items_pkey PRIMARY KEY (operation, place);
+
+ALTER TABLE ONLY projectionist.operations
+    ADD CONSTRAINT operations_pkey PRIMARY KEY (number);
+
 ALTER TABLE ONLY projectionist.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (seq);
 
@@ -1426,6 +1517,14 @@ CREATE INDEX incidents_open ON projectionist.incidents USING btree (consumer) WH
 
 CREATE INDEX intents_event ON projectionist.intents USING btree (consumer, source, id);
 
+CREATE INDEX operation_items_not_done ON projectionist.operation_items USING btree (operation, place) WHERE (state = ANY (ARRAY['failed'::text, 'refused'::text]));
+
+CREATE INDEX operation_items_tried ON projectionist.operation_items USING btree (operation, place) WHERE (state = 'tried'::text);
+
+CREATE INDEX operation_items_waiting ON projectionist.operation_items USING btree (operation, place) WHERE (state = 'waiting'::text);
+
+CREATE INDEX operations_open ON projectionist.operations USING btree (number) WHERE (ended IS NULL);
+
 CREATE INDEX outbox_lane ON projectionist.outbox USING btree (provider, lane, place) WHERE open;
 
 CREATE INDEX parked_due ON projectionist.parked USING btree (consumer, due) WHERE (due IS NOT NULL);
@@ -1469,3 +1568,6 @@ CREATE TRIGGER keep_all_acts BEFORE TRUNCATE ON projectionist.audit_head FOR EAC
 CREATE TRIGGER number_act BEFORE INSERT ON projectionist.audit FOR EACH ROW EXECUTE FUNCTION projectionist.number_act();
 
 CREATE TRIGGER witness_act BEFORE INSERT ON projectionist.audit FOR EACH ROW EXECUTE FUNCTION projectionist.witness_act();
+
+ALTER TABLE ONLY projectionist.operation_items
+    ADD CONSTRAINT operation_items_operation_fkey FOREIGN KEY (operation) REFERENCES projectionist.operations(number) ON DELETE CASCADE;

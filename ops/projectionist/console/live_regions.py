@@ -14,7 +14,16 @@ FRAME = "/live"
 """What a page asks that does not live itself: navigation and banners, from the snapshot alone."""
 LIVE = frozenset(
     {"/", "/consumer", "/waiting", "/waiting/group", "/quarantine", "/quarantine/group"}
-    | {"/outbox", "/outbox/group", "/incidents", "/streams", "/rebuilds", "/rebuild"}
+    | {
+        "/outbox",
+        "/outbox/group",
+        "/incidents",
+        "/streams",
+        "/rebuilds",
+        "/rebuild",
+        "/operations",
+        "/operation",
+    }
 )
 MOST_ADDRESSES = 200
 

@@ -10,6 +10,7 @@ import msgspec
 from projectionist.ops.inspect.project_status import Status, alive, next_steps, shared_step
 from projectionist.outbox.admin.status import ProviderStatus, many
 from projectionist.runner.consumers.status import ConsumerStatus
+from projectionist.runner.operations.operation import why_abandoned
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +41,22 @@ def consumer_path(name: str) -> str:
 def needs(status: Status) -> list[Need]:
     """Return what waits for somebody: what stops everything first, then by how long it waits."""
     found = [*_of_parts(status), *_of_setbacks(status), *_of_consumers(status), *_of_shared(status)]
-    found += _of_outbox(status)
+    found += [*_of_operations(status), *_of_outbox(status)]
     stopped = len([*_of_parts(status)])
     return found[:stopped] + sorted(found[stopped:], key=lambda one: -(one.age_s or 0.0))
+
+
+def operation_path(number: int) -> str:
+    """Return where the page of an operation is."""
+    return f"/operation?{urlencode({'number': number})}"
+
+
+def _of_operations(status: Status) -> Iterator[Need]:
+    for one in status.operations:
+        if one.is_abandoned:
+            text, remedy = why_abandoned(one)
+            about, href = f"Operation {one.number}", operation_path(one.number)
+            yield Need(about=about, text=text, remedy=remedy, href=href, label="See it", age_s=one.silent_s)
 
 
 def _of_outbox(status: Status) -> Iterator[Need]:
@@ -149,6 +163,7 @@ class Counts(msgspec.Struct, frozen=True):
     quarantine: int = 0
     outbox: int = 0
     incidents: int = 0
+    operations: int = 0
 
 
 def counts(status: Status) -> Counts:
@@ -158,4 +173,5 @@ def counts(status: Status) -> Counts:
         quarantine=sum(1 for one in status.shared if one.what == "quarantine"),
         outbox=sum(1 for one in status.outbox.providers if provider_condition(one).tone == "act"),
         incidents=sum(one.n for one in status.shared if one.what == "incidents"),
+        operations=sum(1 for one in status.operations if one.is_abandoned),
     )

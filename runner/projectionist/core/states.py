@@ -103,3 +103,30 @@ class IntentState(StrEnum):
     DISCARDED = "discarded"
     CANCELLED = "cancelled"
     """A later event has taken it back before it began."""
+
+
+class OperationOutcome(StrEnum):
+    """How an operation ended."""
+
+    DONE = "done"
+    """It came to each of its items."""
+    NONE_GOT_THROUGH = "none_got_through"
+    """Of a sample: the rest was left alone."""
+    UNTRIED = "untried"
+    """Nobody tried what it had made due."""
+    STOPPED = "stopped"
+
+
+class ItemState(StrEnum):
+    """What an operation has done about one of its items."""
+
+    WAITING = "waiting"
+    TRIED = "tried"
+    """It is to be tried at once; what comes of it is not known yet."""
+    DONE = "done"
+    FAILED = "failed"
+    """It was tried, and failed again."""
+    REFUSED = "refused"
+    """It had moved meanwhile, or nothing could be done about it."""
+    LEFT = "left"
+    """It was not touched, since none of the sample before it got through."""

@@ -42,6 +42,9 @@ CALLS: dict[str, Duty] = {
     "quarantine list": Duty.OBSERVER,
     "quarantine list --each": Duty.OBSERVER,
     "incidents list": Duty.OBSERVER,
+    "operations list": Duty.OBSERVER,
+    "operations show 1": Duty.OBSERVER,
+    "operations watch 1": Duty.OBSERVER,
     "outbox list": Duty.OBSERVER,
     f"generations list {APP} Orders": Duty.OBSERVER,
     f"wait {APP} Orders --source shop --id e1": Duty.OBSERVER,
@@ -49,6 +52,9 @@ CALLS: dict[str, Duty] = {
     f"events check {APP} --reveal {WHY}": Duty.OPERATOR,
     f"parked retry bad --consumer Orders {WHY}": Duty.OPERATOR,
     f"quarantine discard {{odd}} --consumer Orders {WHY}": Duty.OPERATOR,
+    f"parked retry --cause failed --all --wait 0 {WHY}": Duty.OPERATOR,
+    f"operations take-up 1 {WHY}": Duty.OPERATOR,
+    f"operations stop 2 {WHY}": Duty.OPERATOR,
     f"outbox discard one {WHY}": Duty.OPERATOR,
     f"outbox retry other {WHY}": Duty.OPERATOR,
     f"incidents close 1 {WHY}": Duty.OPERATOR,
@@ -79,7 +85,9 @@ LEFT = """
     select key, 1, 'shop', 'e1', 's', 'c', 'p', 'd', 'pass', '', '' from unnest('{one,other}'::text[]) key;
     insert into {s}.outbox (seq, provider, destination, lane, place, state)
     select seq, 'p', 'd', key, seq, 'dead' from {s}.intents where key in ('one', 'other');
-    insert into {s}.incidents (consumer, kind, incarnation, seq, detail) values (1, 'late', 1, 1, 'd')"""
+    insert into {s}.incidents (consumer, kind, incarnation, seq, detail) values (1, 'late', 1, 1, 'd');
+    insert into {s}.operations (kind, chosen, who, reason, rate, patience_s)
+    values ('retry_parked', '{}', 'ann', 'r', 9, 0), ('retry_parked', '{}', 'ann', 'r', 9, 0)"""
 ELSEWHERE = "update {s}.owner set database = 0, name = 'another'"
 """Has the database be a copy: its schema was at home in another one."""
 PROCESSES = {

@@ -9,7 +9,15 @@ import asyncpg
 import pytest
 from tests.support.servers import SCHEMA
 
-from projectionist.core.states import AggregateState, Cause, DecisionKind, InboxState, IntentState
+from projectionist.core.states import (
+    AggregateState,
+    Cause,
+    DecisionKind,
+    InboxState,
+    IntentState,
+    ItemState,
+    OperationOutcome,
+)
 from projectionist.projections.folding.version_verdict import Verdict
 
 pytestmark = pytest.mark.asyncio
@@ -23,6 +31,8 @@ pytestmark = pytest.mark.asyncio
         ("positions", "head", AggregateState),
         ("parked", "cause", Cause),
         ("decisions", "kind", DecisionKind),
+        ("operations", "outcome", OperationOutcome),
+        ("operation_items", "state", ItemState),
     ],
 )
 async def test_a_column_allows_exactly_the_states_of_the_code(

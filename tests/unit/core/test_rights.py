@@ -31,7 +31,10 @@ ROOMS = {
     Duty.RUNNER: (*(f"{RUNNER}/{room}" for room in _LIVE), *_BOTH),
     Duty.RELAY: (f"{OUTBOX}/relay", *_BOTH),
     Duty.OPERATOR: (
-        *(f"{RUNNER}/{room}" for room in ("admin", "failures", "gaps", "process", "stream_guard")),
+        *(
+            f"{RUNNER}/{room}"
+            for room in ("admin", "failures", "gaps", "operations", "process", "stream_guard")
+        ),
         *(f"{OUTBOX}/admin", *_BOTH),
     ),
     Duty.RECORDER: (f"{OUTBOX}/recording", f"{OUTBOX}/intents"),

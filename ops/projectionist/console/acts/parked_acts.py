@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING
 
 from projectionist.console.access.sessions import Role
 from projectionist.console.acts.chosen import (
-    AT_ONCE,
     PARKED,
     RATE,
-    left_of,
     need_choice,
     options,
     parked_filter,
     query,
 )
+from projectionist.console.acts.operation_acts import begin_parked
 from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, fewer, needed, shown
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.bulk_actions import BulkHandling, BulkResult
-from projectionist.runner.admin.parked_queries import ParkedQueries, corrected
+from projectionist.runner.admin.parked_queries import MOST, ParkedQueries, corrected
+from projectionist.runner.operations.operation import OperationKind
 
 if TYPE_CHECKING:
+    from projectionist.console.console_database import ConsoleDatabase
     from projectionist.core.operator import Act
     from projectionist.ops.cli.database import Database
     from projectionist.runner.admin.parked_queries import ParkedEntry
-
-SAMPLE_WITHIN_S = 10.0
 
 
 def _queries(db: Database) -> ParkedQueries:
@@ -75,8 +74,8 @@ async def _ask_retry(db: Database, given: Given) -> Question:
         Option(
             name="how",
             value="samples",
-            label="A few of each group first, then the rest",
-            says="The rest is left where none of the few gets through within ten seconds.",
+            label="In samples: 1, 5, 20, 100, then the rest",
+            says="The rest is left where none of a sample gets through. It goes on without this page.",
             kind="radio",
             checked=True,
         ),
@@ -91,7 +90,7 @@ async def _ask_retry(db: Database, given: Given) -> Question:
     return Question(
         title=f"Retry {_noun(found)}",
         fact=f"{_noun(found)} {'are' if len(found) > 1 else 'is'} tried once more, and what waits behind drains.",
-        says=f"No intent that exists is sent again.{left_of(len(found))}",
+        says="No intent that exists is sent again.",
         label=f"Retry {_noun(found)}",
         command=command_line(
             *("parked", "retry", given.get("id") or None, *options(given, PARKED)),
@@ -104,15 +103,12 @@ async def _ask_retry(db: Database, given: Given) -> Question:
     )
 
 
-async def _retry(db: Database, given: Given, act: Act) -> Answer:
+async def _retry(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     found = (await _heads(db, given))[: shown(given)]
-    chosen = found[: 1 if given.get("how") == "one" else AT_ONCE]
-    handling, left = _handling(db, act), len(found) - len(chosen)
-    if len(chosen) == 1:
-        done = await handling.retry(chosen)
-    else:
-        done = await handling.retry_groups(chosen, within_s=SAMPLE_WITHIN_S)
-    return Answer(_told("Retry", done, left) + fewer(found, given), "/waiting")
+    if len(found) > 1 and given.get("how") != "one":
+        return await begin_parked(db, OperationKind.RETRY_PARKED, parked_filter(given), given, act)
+    done = await _handling(db, act).retry(found[:1])
+    return Answer(_told("Retry", done, len(found[1:])) + fewer(found, given), "/waiting")
 
 
 async def _ask_skip(db: Database, given: Given) -> Question:
@@ -120,7 +116,7 @@ async def _ask_skip(db: Database, given: Given) -> Question:
     return Question(
         title=f"Skip {_noun(found)}",
         fact=f"{_noun(found)} shall never be applied, and what waits behind drains.",
-        says=f"A decision for ever: rebuild and verify repeat it.{left_of(len(found))}",
+        says="A decision for ever: rebuild and verify repeat it.",
         label=f"Skip {_noun(found)}",
         command=command_line(
             *("parked", "skip", given.get("id") or None, *options(given, PARKED)),
@@ -132,15 +128,17 @@ async def _ask_skip(db: Database, given: Given) -> Question:
     )
 
 
-async def _skip(db: Database, given: Given, act: Act) -> Answer:
+async def _skip(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     found = (await _heads(db, given))[: shown(given)]
-    done = await _handling(db, act).skip(found[:AT_ONCE])
-    return Answer(_told("Skip", done, max(0, len(found) - AT_ONCE)) + fewer(found, given), "/waiting")
+    if len(found) > 1:
+        return await begin_parked(db, OperationKind.SKIP_PARKED, parked_filter(given), given, act)
+    done = await _handling(db, act).skip(found)
+    return Answer(_told("Skip", done, 0) + fewer(found, given), "/waiting")
 
 
 async def _events(db: Database, given: Given) -> list[ParkedEntry]:
     need_choice(given, PARKED)
-    found = await _queries(db).each(parked_filter(given), AT_ONCE)
+    found = await _queries(db).each(parked_filter(given), MOST)
     if not found:
         raise NotThere(
             "nothing that is like this is parked any more", remedy="Look at what waits now: Waiting"
@@ -153,8 +151,7 @@ async def _ask_discard(db: Database, given: Given) -> Question:
     return Question(
         title=f"Discard {_noun(found)}",
         fact=f"{_noun(found)} {'are' if len(found) > 1 else 'is'} dropped, heads and those behind them alike.",
-        says="A decision for ever: rebuild and verify repeat it. The versions stay missing for their aggregates."
-        + (f" The first {AT_ONCE:,} now." if len(found) == AT_ONCE else ""),
+        says="A decision for ever: rebuild and verify repeat it. The versions stay missing for their aggregates.",
         label=f"Discard {_noun(found)}",
         command=command_line(
             *("parked", "discard", given.get("id") or None, *options(given, PARKED)),
@@ -166,8 +163,10 @@ async def _ask_discard(db: Database, given: Given) -> Question:
     )
 
 
-async def _discard(db: Database, given: Given, act: Act) -> Answer:
+async def _discard(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     found = (await _events(db, given))[: shown(given)]
+    if len(found) > 1:
+        return await begin_parked(db, OperationKind.DISCARD_PARKED, parked_filter(given), given, act)
     done = await _handling(db, act).discard(found)
     return Answer(_told("Discard", done, 0) + fewer(found, given), "/waiting")
 

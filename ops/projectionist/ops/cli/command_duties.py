@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from projectionist.core.errors import ProjectionistError
 
 _RIGHTS = "42501"
-_LOOKING: Sequence[str] = ("list", "show")
+_LOOKING: Sequence[str] = ("list", "show", "watch")
 COMMANDS: Mapping[str, Duty | None] = {
     "adopt": Duty.OPERATOR,
     "asyncapi": None,
@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Duty | None] = {
     "migrate": Duty.OWNER,
     "models": Duty.OBSERVER,
     "observe": Duty.OBSERVER,
+    "operations": Duty.OPERATOR,
     "outbox": Duty.OPERATOR,
     "parked": Duty.OPERATOR,
     "pause": Duty.OPERATOR,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ParkedGroup,
         ParkedQueries,
     )
+    from projectionist.runner.operations.operation import ItemReport, OperationReport
 
 TOPIC = Topic.DECIDE
 HELP = "list parked and failed events, show one, and retry, skip, discard, edit them or accept a gap"
@@ -44,13 +45,15 @@ projectionist parked list --consumer OrderSummary --each     one line an event
 projectionist parked show e-17 --consumer OrderSummary       one event: envelope, attempts, class of the error
 projectionist parked show e-17 --reveal --reason "ticket 7"  its payload, error and stack too, which is recorded
 projectionist parked retry --error "[3fa9c1d2]" --reason "mended"         one, to see
-projectionist parked retry --error "[3fa9c1d2]" --reason "mended" --all   five, then the rest
+projectionist parked retry --error "[3fa9c1d2]" --reason "mended" --all   1, 5, 20, 100, all the rest
 projectionist parked skip e-17 --consumer OrderSummary --reason "test order"
 projectionist parked discard e-18 --consumer OrderSummary --reason "sent by mistake"
 projectionist parked accept-gap --aggregate order/7 --versions 3..4 --reason "never published"
 projectionist parked edit e-17 --consumer OrderSummary --data fixed.json --reason "wrong unit"
 """
 
+OPERATIONS = ("retry", "skip", "discard")
+"""What is an operation where it is done to all that filters choose."""
 ACTS = ("list", "show", "retry", "skip", "discard", "accept-gap", "edit")
 GROUP = ("count", "waiting", "consumer", "cause", "type", "oldest", "sample", "why")
 EVENT = ("name", "id", "type", "aggregate", "version", "cause", "attempts", "parked_at", "why")
@@ -72,7 +75,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--source", help="the event's source, where an id alone is not enough")
     parser.add_argument(
-        "--wait", type=float, default=30, metavar="SECONDS", help="retry --all: for the sample (default: 30)"
+        "--wait", type=float, default=30, metavar="SECONDS", help="retry --all: for samples (default: 30)"
     )
     parser.add_argument(
         "--versions", metavar="A..B", help="accept-gap: these (default: all that are missing)"
@@ -213,6 +216,8 @@ async def _change(db: Database, parked: ParkedQueries, args: argparse.Namespace)
     from projectionist.core.operator import Act
     from projectionist.runner.admin.bulk_actions import BulkHandling
 
+    if args.all and not args.ids and args.act in OPERATIONS:
+        return await _operate(db, args)
     handling = BulkHandling(db.connection, db.schema, Act(args.actor, args.reason), rate=args.rate)
     targets = await _targets(parked, args)
     left = 0
@@ -255,8 +260,6 @@ async def _done(
     args: argparse.Namespace,
 ) -> BulkResult:
     match args.act:
-        case "retry" if args.all and not args.ids:
-            return await handling.retry_groups(targets, within_s=args.wait)
         case "retry":
             return await handling.retry(targets)
         case "skip":
@@ -305,6 +308,47 @@ async def _edit(
     data = await asyncio.to_thread(Path(args.data).read_bytes)
     digest = await corrected(db.connection, db.schema, one, data, db.settings.policy(one.name))
     return await handling.edit(one, data, digest)
+
+
+async def _operate(db: Database, args: argparse.Namespace) -> int:
+    """Begin an operation on all that is chosen, and carry it out here."""
+    from projectionist.core.operator import Act
+    from projectionist.ops.cli.operation_progress import carry_out
+    from projectionist.runner.operations.operation import OperationKind
+    from projectionist.runner.operations.operation_store import OperationStore
+    from projectionist.runner.rebuild.build_lease import owner
+
+    store, act = OperationStore(db.connection, db.schema), Act(args.actor, args.reason)
+    kind = OperationKind(f"{args.act}_parked")
+    pace = {"rate": args.rate, "patience_s": args.wait}
+    grant = await store.begin_parked(kind, _chosen(args), act, owner(), **pace)
+    if grant is None:
+        return _ended(None, [], args)
+    ended = await carry_out(db, grant, args.actor)
+    return _ended(ended, await store.touched(ended.number), args)
+
+
+def _ended(one: OperationReport | None, items: Sequence[ItemReport], args: argparse.Namespace) -> int:
+    """Say what an operation did; None: nothing was like what was chosen."""
+    from projectionist.runner.admin.bulk_actions import named
+
+    name = named(items, lambda item: item.id, lambda item: f"{item.id} of {item.source} ({item.consumer})")
+    refused = {name(item): item.note or "" for item in items if item.state == "refused"}
+    changed = [name(item) for item in items if item.state != "refused"]
+    failed = [name(item) for item in items if item.state == "failed"]
+    left, said = (0, "") if one is None else (one.matched - len(items), one.note or "")
+    if args.json:
+        told = {"changed": changed, "failed": failed, "unchanged": refused, "left": left, "note": said}
+        number = None if one is None else one.number
+        say_json({"act": args.act, "operation": number, **told})
+    else:
+        again = f", {len(failed):,} of them failed again" if failed else ""
+        say(f"{args.act}: {len(changed):,} done{again}")
+        for event, why in refused.items():
+            say(f"{event}: {why}")
+        if said:
+            warn(f"{said}; {left:,} left" if left else said)
+    return Exit.DONE if one is not None and one.is_well else Exit.ATTENTION
 
 
 def _report(done: BulkResult, targets: Sequence[ParkedEntry], args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from projectionist.ops.doctor import (
     encryption,
     identities,
     observer,
+    operations,
     outbox,
     roles,
     settings_file,
@@ -34,6 +35,7 @@ from projectionist.outbox.admin import status
 from projectionist.runner.batch.lookup_reader import unavailable
 from projectionist.runner.consumers.status import setbacks
 from projectionist.runner.jetstream.durable_owner import DurableMark
+from projectionist.runner.operations.operation_store import OperationStore
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -128,6 +130,8 @@ async def _rows(
     )
     checks += map(consumers.unversioned, lacking)
     checks += consumers.silent(found)
+    opened = await OperationStore(connection, settings.postgres.schema).each(only_open=True)
+    checks += operations.checks(opened)
     checks += outbox.checks(await status.look(connection, settings.postgres.schema), app.providers)
     checks += observer.checks(await observer.look(connection, settings, silent_s), settings.telemetry)
     checks += map(consumers.refused, await connection.fetch(statements["doctor_refused"]))

@@ -22,6 +22,7 @@ from projectionist.runner.consumers.status import (
     SetbackStatus,
     Shared,
 )
+from projectionist.runner.operations.operation import OperationReport, why_abandoned
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -51,13 +52,20 @@ class Status(msgspec.Struct, frozen=True):
     outbox: OutboxStatus = OutboxStatus()
     shared: list[Shared] = []
     """What waits in quarantine or as an incident, once for all consumers that it concerns."""
+    operations: list[OperationReport] = []
+    """Those that have not ended."""
 
     @property
     def troubles(self) -> list[OutboxProblem]:
         """Yield what waits for a person, or has no relay to carry it out, beside the parts and the setbacks."""
         waited = {one.consumer for one in self.setbacks if not one.needs_somebody}
         own = (step for one in self.consumers for step in next_steps(one, waits=one.name in waited))
-        return [*own, *map(shared_step, self.shared), *self.outbox.troubles]
+        abandoned = [
+            OutboxProblem(f"operation {one.number}", *why_abandoned(one))
+            for one in self.operations
+            if one.is_abandoned
+        ]
+        return [*own, *map(shared_step, self.shared), *abandoned, *self.outbox.troubles]
 
     @property
     def well(self) -> bool:
@@ -145,6 +153,7 @@ async def _looked(connection: Connection, settings: Settings, by: str | None, se
     from projectionist.migrations import plan
     from projectionist.outbox.admin import status as outbox_status
     from projectionist.runner.consumers import status
+    from projectionist.runner.operations.operation_store import OperationStore
 
     schema = settings.postgres.schema
     pending = [migration.name for migration in await plan(connection, schema)]
@@ -159,6 +168,7 @@ async def _looked(connection: Connection, settings: Settings, by: str | None, se
         setbacks=await status.setbacks(connection, schema),
         outbox=await outbox_status.look(connection, schema),
         shared=await status.shared(connection, schema),
+        operations=await OperationStore(connection, schema).each(only_open=True),
     )
 
 

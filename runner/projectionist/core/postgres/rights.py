@@ -67,6 +67,8 @@ intents                sid    siu    siu      s        si
 leases                 siu    siu    s        s        -
 migrations             s      s      s        s        s
 names                  si     -      s        s        -
+operation_items        -      -      siu      s        -
+operations             sd     -      siu      s        -
 outbox                 si     siud   siud     s        i
 own_names              s      -      s        s        -
 owner                  siu    siu    siu      s        -

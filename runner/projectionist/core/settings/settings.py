@@ -256,6 +256,7 @@ class Retention(Struct, frozen=True, kw_only=True):
     quarantine_payload_retention_s: Kept = 2_592_000
     decision_payload_retention_s: Kept = "forever"
     audit_retention_s: Kept = "forever"
+    operation_retention_s: Kept = 7_776_000
     archive: Literal["none", "table", "files"] = "none"
     archive_folder: Name | None = None
     archive_retention_s: Kept = "forever"

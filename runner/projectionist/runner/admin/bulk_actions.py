@@ -1,4 +1,4 @@
-"""Verbs on many parked events: each compared with what was seen, a sample before a group, at a rate, twice harmless."""
+"""Verbs on several parked events: each compared with what was seen, at a rate, twice harmless."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import msgspec
 
 from projectionist.core import clock
 from projectionist.core.operator import NotThere, TooLate
-from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.admin.parked_actions import ParkedActions
 from projectionist.runner.batch.batch_session import store_of
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
     from projectionist.runner.admin.parked_queries import ParkedEntry
-
-SAMPLE = 5
-"""How many of a group are tried before the rest."""
-POLL_S = 0.1
 
 T = TypeVar("T")
 One = Callable[[ParkedActions, "ParkedEntry"], Awaitable[None]]
@@ -46,37 +41,12 @@ class BulkHandling:
     def __init__(self, connection: Connection, schema: str, act: Act, *, rate: float) -> None:
         self._connection = connection
         self._schema = schema
-        self._sql = Statements("projectionist.runner", schema)
         self._act = act
         self._rate = rate
 
     async def retry(self, chosen: Sequence[ParkedEntry]) -> BulkResult:
         """Try all of these again now."""
         return await self._each(chosen, self._retry)
-
-    async def retry_groups(self, chosen: Sequence[ParkedEntry], *, within_s: float) -> BulkResult:
-        """Try a few of each group of failures that are alike, and all the rest once one of them has got through.
-
-        A rest is left where none has, or none was tried within `within_s`, since no process runs the consumer.
-        """
-        groups: dict[tuple[int, str], list[ParkedEntry]] = {}
-        for one in chosen:
-            groups.setdefault((one.consumer, one.why), []).append(one)
-        done = BulkResult()
-        for group in groups.values():
-            done = _both(done, await self._group(group, within_s))
-        return done
-
-    async def _group(self, group: Sequence[ParkedEntry], within_s: float) -> BulkResult:
-        sample = group[:SAMPLE] if group[0].cause == "failed" else ()
-        rest = group[len(sample) :]
-        done = await self._each(sample, self._retry)
-        name = _by_id(sample)
-        tried = [one for one in sample if name(one) not in done.unchanged]
-        if tried and rest and (why := await self._judged(tried, within_s)):
-            done.left, done.note = len(rest), why
-            return done
-        return _both(done, await self._each(rest, self._retry))
 
     async def skip(self, chosen: Sequence[ParkedEntry]) -> BulkResult:
         """Step over these heads for good."""
@@ -122,21 +92,6 @@ class BulkHandling:
 
         return await paced(chosen, lambda one: do(verbs(one), one), name=_by_id(chosen), rate=self._rate)
 
-    async def _judged(self, sample: Sequence[ParkedEntry], within_s: float) -> str:
-        """Return "" if one of the sample has got through, else why the rest is left."""
-        until, consumer = clock.now() + within_s, sample[0].consumer
-        columns = list(zip(*((one.source, one.id, one.attempts) for one in sample), strict=True))
-        while True:
-            row = await self._connection.fetchrow(self._sql["select_sample_outcome"], consumer, *columns)
-            mended, still_open = (False, False) if row is None else (row["mended"], row["open"])
-            if mended:
-                return ""
-            if not still_open:
-                return f"all {len(sample)} of the sample failed again, so the rest was left alone"
-            if clock.now() >= until:
-                return f"none of the sample was tried within {within_s:g} s: is the consumer running?"
-            await asyncio.sleep(POLL_S)
-
 
 def named(things: Sequence[T], short: Callable[[T], str], whole: Callable[[T], str]) -> Callable[[T], str]:
     """Return how each of these is told: in short, or as a whole where several are the same in short."""
@@ -163,15 +118,6 @@ async def paced(
             done.unchanged[name(one)] = str(refused)
     announce("verbs.done")
     return done
-
-
-def _both(one: BulkResult, other: BulkResult) -> BulkResult:
-    return BulkResult(
-        one.changed + other.changed,
-        one.unchanged | other.unchanged,
-        one.left + other.left,
-        one.note or other.note,
-    )
 
 
 def _refuse_follower(one: ParkedEntry) -> None:

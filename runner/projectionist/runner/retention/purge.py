@@ -40,6 +40,8 @@ PAGES = 64
 """How many pages a step looks at: half a megabyte, a thousand rows or two."""
 CANCELS = 20_000
 """How many cancels a step removes."""
+OPERATIONS = 10
+"""How many operations a step removes: each may have had many items."""
 ACTS = 2_000
 """How many acts of operators a step looks at."""
 PURGES = "projectionist.purges"
@@ -169,6 +171,7 @@ class Purger:
             "quarantine": found.quarantine_payload_retention_s,
             "decisions": found.decision_payload_retention_s,
             "audit": found.audit_retention_s,
+            "operations": found.operation_retention_s,
             "archive": found.archive_retention_s,
         }
         return found.legal_hold or kept.get(table) == "forever"
@@ -236,6 +239,13 @@ class Purger:
             )
         return gone
 
+    async def _forgot_operations(self) -> int:
+        """Remove some of the operations that ended so long ago, with their items; return how many."""
+        before = datetime.now(UTC) - _span(self._settings.retention.operation_retention_s)
+        async with self._lend() as connection:
+            gone: int = await connection.fetchval(self._sql["delete_ended_operations"], before, OPERATIONS)
+        return gone
+
     async def _tidy(self, dry_run: bool) -> int:
         """Remove what grows with processes, and files whose time is over; how many files."""
         if not dry_run:
@@ -245,6 +255,8 @@ class Purger:
                 await connection.execute(self._sql["merge_counters_of_old_hours"], numbers, HOURS_S)
                 await connection.execute(self._sql["delete_dead_runners"], numbers, GONE_S)
             while not self._is_kept("intents") and await self._forgot_cancels() >= CANCELS:
+                announce("purge.stepped")
+            while not self._is_kept("operations") and await self._forgot_operations() >= OPERATIONS:
                 announce("purge.stepped")
         found = self._settings.retention
         if (

@@ -1,0 +1,207 @@
+"""An operation as all see it, and what is to be done next in it: samples that grow, and stop where none gets through.
+
+Pure: rows in, decisions out.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from projectionist.core.digest import digest
+from projectionist.core.states import OperationOutcome
+
+if TYPE_CHECKING:
+    from projectionist.runner.admin.parked_queries import ParkedFilter
+
+SAMPLES = (1, 5, 20, 100)
+"""How many of a group are tried before more are; behind these samples all the rest are one."""
+CARRIED_S = 15.0
+"""Who has given no sign of life for so long carries an operation out no more. No step waits as long for a lock."""
+
+
+class OperationKind(StrEnum):
+    """What operations there are."""
+
+    RETRY_PARKED = "retry_parked"
+    SKIP_PARKED = "skip_parked"
+    DISCARD_PARKED = "discard_parked"
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Return the command that begins it: `parked retry`."""
+        verb, _, noun = self.partition("_")
+        return noun, verb
+
+    @property
+    def is_tried(self) -> bool:
+        """Return whether others carry out what it asks for: then samples are judged by what comes of them."""
+        return self is OperationKind.RETRY_PARKED
+
+
+def bounds(kind: OperationKind) -> list[int]:
+    """Return at which place of its group each sample but the first begins; none for what is done at once."""
+    if not kind.is_tried:
+        return []
+    return [sum(SAMPLES[: number + 1]) + 1 for number in range(len(SAMPLES))]
+
+
+def in_short(chosen: ParkedFilter) -> dict[str, object]:
+    """Return filters as they may be shown to all: the text of an error is content, for which its digest stands."""
+    found = {name: value for name, value in msgspec.structs.asdict(chosen).items() if value is not None}
+    if chosen.error is not None:
+        is_digest = len(chosen.error) == len(digest("")) and not set(chosen.error) - set("0123456789abcdef")
+        found["error"] = f"[{chosen.error if is_digest else digest(chosen.error)}]"
+    return found
+
+
+class SampleStanding(msgspec.Struct, frozen=True):
+    """The sample that an operation is at."""
+
+    alike: int
+    sample: int
+    waits: bool
+    """Whether some of it has not been touched."""
+    before_done: int
+    before_failed: int
+    """How the sample before it went."""
+
+
+class SampleStep(StrEnum):
+    """What is to be done next."""
+
+    ACT = "act"
+    """Upon what waits in this sample."""
+    LOOK = "look"
+    """What has come of the sample."""
+    LEAVE = "leave"
+    """The rest of this group: none of the sample before it got through."""
+    END = "end"
+
+
+def next_step(at: SampleStanding | None) -> SampleStep:
+    """Return what is to be done next; None: nothing is open any more."""
+    if at is None:
+        return SampleStep.END
+    if at.before_failed and not at.before_done:
+        return SampleStep.LEAVE
+    return SampleStep.ACT if at.waits else SampleStep.LOOK
+
+
+class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation: who, why, what it matches, how far it is, who carries it out."""
+
+    number: int
+    kind: OperationKind
+    chosen: dict[str, object]
+    """The filters that chose what it is about."""
+    who: str
+    reason: str
+    rate: float
+    """At most so many a second."""
+    patience_s: float
+    """How long it waits until what it has made due is tried."""
+    began: datetime
+    matched: int
+    done: int
+    failed: int
+    refused: int
+    owner: str | None
+    beat: datetime
+    silent_s: float
+    stop_asked_by: str | None
+    stop_reason: str | None
+    ended: datetime | None
+    outcome: OperationOutcome | None
+    note: str | None
+    is_carried_out: bool
+    """Whether somebody is at work on it."""
+
+    @property
+    def left(self) -> int:
+        """Return how many of its items nothing is known of yet, or were not touched."""
+        return self.matched - self.done - self.failed - self.refused
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Return whether it has not ended, and nobody carries it out."""
+        return self.ended is None and not self.is_carried_out
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it has gone on, up to its end or its last sign of life."""
+        return max(0.0, ((self.ended or self.beat) - self.began).total_seconds())
+
+    @property
+    def per_s(self) -> float | None:
+        """Return how many it has settled a second; None where that cannot be told."""
+        settled = self.matched - self.left
+        return settled / self.seconds if settled and self.seconds else None
+
+    @property
+    def left_s(self) -> float | None:
+        """Return how long the rest takes at this pace; None where that cannot be told."""
+        return self.left / self.per_s if self.is_carried_out and self.per_s else None
+
+    @property
+    def is_well(self) -> bool:
+        """Return whether it came to all of its items, and nothing is left of them."""
+        return self.outcome is OperationOutcome.DONE and not (self.failed or self.refused or self.left)
+
+    @property
+    def state(self) -> str:
+        """Return in a few words how it is."""
+        if self.outcome is not None:
+            return OUTCOMES[self.outcome]
+        if not self.is_carried_out:
+            return "nobody carries it out"
+        return "stopping" if self.stop_asked_by else "running"
+
+
+def why_abandoned(one: OperationReport) -> tuple[str, str]:
+    """Return since when nobody carries out an operation that has not ended, and how to go on with it."""
+    text = f"nobody carries it out since {one.beat.isoformat(timespec='seconds')}, {one.left:,} are left"
+    remedy = f"`projectionist operations take-up {one.number} --reason …`, or stop it"
+    return f"{text}: {one.note}" if one.note else text, remedy
+
+
+OUTCOMES = {
+    OperationOutcome.DONE: "done",
+    OperationOutcome.NONE_GOT_THROUGH: "stopped by its sample",
+    OperationOutcome.UNTRIED: "nobody tried it",
+    OperationOutcome.STOPPED: "stopped",
+}
+
+
+class SampleReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One sample of a group of an operation, and what became of it."""
+
+    alike: int
+    sample: int
+    judged: bool
+    consumer: str | None
+    items: int
+    done: int
+    failed: int
+    refused: int
+    tried: int
+    left: int
+
+    @property
+    def waiting(self) -> int:
+        """Return how many of it have not been touched."""
+        return self.items - self.done - self.failed - self.refused - self.tried - self.left
+
+
+class ItemReport(msgspec.Struct, frozen=True, kw_only=True):
+    """An item of an operation that failed again, or was refused."""
+
+    consumer: str | None
+    source: str
+    id: str
+    aggregate: str | None
+    state: str
+    note: str | None

@@ -1,0 +1,257 @@
+"""The statements about operations, on one connection that is in no transaction unless it is said otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import msgspec
+
+from projectionist.core.operator import NotThere, TooLate
+from projectionist.core.postgres.statements import Statements
+from projectionist.core.testpoints import announce
+from projectionist.runner.operations.operation import (
+    CARRIED_S,
+    SAMPLES,
+    ItemReport,
+    OperationKind,
+    OperationReport,
+    SampleReport,
+    SampleStanding,
+    bounds,
+    in_short,
+)
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from projectionist.core.operator import Act
+    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.states import ItemState, OperationOutcome
+    from projectionist.runner.admin.parked_queries import ParkedFilter
+
+MOST = 1_000_000
+"""So many items an operation has at most."""
+LOOK = "Look at it: `projectionist operations show {}`"
+
+
+class OperationLost(TooLate):
+    """Another process carries the operation out by now, or it has ended."""
+
+
+class StopRequested(Exception):
+    """Somebody has asked for an end."""
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """The right to carry an operation out; it ends with the next one's."""
+
+    number: int
+    epoch: int
+
+
+class OperationItem(msgspec.Struct, frozen=True):
+    """One parked event that an operation is about, as it stood when that began."""
+
+    place: int
+    judged: bool
+    consumer: int
+    source: str
+    id: str
+    aggregate: str | None
+    """None: it waits in no order."""
+    version: int
+    attempts: int
+
+
+class _Nothing(Exception):
+    """Takes back what was begun for nothing."""
+
+
+class OperationStore:
+    """Begins operations, shows them, has them carried out by one process at a time, and ends them."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self.connection = connection
+        self.schema = schema
+        self._sql = Statements("projectionist.runner", schema)
+
+    # -- begin and decide ----------------------------------------------------------------------------------------
+
+    async def begin_parked(
+        self,
+        kind: OperationKind,
+        chosen: ParkedFilter,
+        act: Act,
+        owner: str,
+        *,
+        rate: float,
+        patience_s: float,
+        most: int = MOST,
+    ) -> Grant | None:
+        """Put an operation on record with the parked events that are chosen now, at most so many; None where none is.
+
+        Whoever begins it carries it out, under the name `owner`.
+        """
+        about, heads = _json(in_short(chosen)), kind is not OperationKind.DISCARD_PARKED
+        try:
+            async with self.connection.transaction():
+                given = (kind, about, act.actor, act.reason, rate, patience_s, owner)
+                number: int = await self._value("insert_operation", *given)
+                chooses = (number, bounds(kind), heads, most, *chosen.arguments())
+                if not await self._value("insert_parked_items", *chooses):
+                    raise _Nothing
+                await self._record(number, "begin", act, {"kind": kind})
+                announce("operation.beginning")
+        except _Nothing:
+            return None
+        announce("operation.begun")
+        return Grant(number, 1)
+
+    async def take_up(self, number: int, act: Act, owner: str) -> Grant:
+        """Have `owner` carry on with what nobody does; raise TooLate while somebody does, or where it has ended."""
+        try:
+            async with self.connection.transaction():
+                epoch = await self._value("take_up_operation", number, owner, CARRIED_S)
+                if epoch is not None:
+                    await self._record(number, "take-up", act)
+        except asyncpg.LockNotAvailableError as error:
+            raise TooLate(
+                f"who carries operation {number} out stands still in the middle of a step",
+                remedy="PostgreSQL ends that step within half a minute: try again then",
+            ) from error
+        if epoch is None:
+            raise _not_taken(await self.show(number))
+        announce("operation.taken")
+        return Grant(number, epoch)
+
+    async def ask_to_stop(self, number: int, act: Act) -> bool:
+        """Have an operation stop; return whether it has ended already, since nobody carries it out."""
+        note = f"{act.actor}: {act.reason}"
+        async with self.connection.transaction():
+            given = (number, act.actor, act.reason, CARRIED_S, note)
+            ended = await self._value("ask_operation_to_stop", *given)
+            if ended is not None:
+                await self._record(number, "stop", act)
+        if ended is None:
+            raise _ended(await self.show(number))
+        return bool(ended)
+
+    # -- look ----------------------------------------------------------------------------------------------------
+
+    async def each(
+        self, *, only_open: bool = False, before: int | None = None, limit: int = 50
+    ) -> list[OperationReport]:
+        """Return operations, the newest first."""
+        rows = await self._rows("select_operations", None, only_open, before, limit, CARRIED_S)
+        return list(map(_report, rows))
+
+    async def show(self, number: int) -> OperationReport:
+        """Return one; raise NotThere where there is none of this number."""
+        rows = await self._rows("select_operations", number, False, None, 1, CARRIED_S)
+        if not rows:
+            raise NotThere(
+                f"there is no operation {number}",
+                remedy="`projectionist operations list` shows those there are",
+            )
+        return _report(rows[0])
+
+    async def samples(self, number: int) -> list[SampleReport]:
+        """Return what became of each sample of an operation."""
+        return [SampleReport(**dict(row)) for row in await self._rows("select_operation_samples", number)]
+
+    async def not_done(self, number: int, limit: int = 50) -> list[ItemReport]:
+        """Return items that failed again or were refused."""
+        rows = await self._rows("select_operation_failures", number, limit)
+        return [ItemReport(**dict(row)) for row in rows]
+
+    async def touched(self, number: int) -> list[ItemReport]:
+        """Return all items that were acted on."""
+        return [ItemReport(**dict(row)) for row in await self._rows("select_touched_items", number)]
+
+    # -- carry out -----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def step(self, grant: Grant) -> AsyncIterator[None]:
+        """Open a transaction for one step, which is a sign of life, and which no other process can take from it.
+
+        Raises OperationLost under an older grant, StopRequested where it is to end.
+        """
+        async with self.connection.transaction():
+            rows = await self._rows("hold_operation", grant.number, grant.epoch)
+            if not rows:
+                raise OperationLost(
+                    f"operation {grant.number} is carried out by another process, or has ended",
+                    remedy=LOOK.format(grant.number),
+                )
+            if rows[0]["stop_asked_by"] is not None:
+                raise StopRequested(f"{rows[0]['stop_asked_by']}: {rows[0]['stop_reason']}")
+            yield
+            announce("operation.stepping")
+        announce("operation.stepped")
+
+    async def standing(self, grant: Grant) -> SampleStanding | None:
+        """Return the sample that it is at; None: no item is open."""
+        rows = await self._rows("select_sample", grant.number, max(SAMPLES))
+        return SampleStanding(**dict(rows[0])) if rows else None
+
+    async def waiting(self, grant: Grant, at: SampleStanding, limit: int) -> list[OperationItem]:
+        """Return the next items of a sample that were not touched."""
+        rows = await self._rows("select_waiting_items", grant.number, at.alike, at.sample, limit)
+        return [OperationItem(**dict(row)) for row in rows]
+
+    async def set_state(self, grant: Grant, item: OperationItem, state: ItemState, note: str | None) -> None:
+        """Say what was done about an item, inside a step."""
+        await self._value("set_item_state", grant.number, item.place, state, note)
+
+    async def judge(self, grant: Grant) -> int:
+        """Look what became of what was tried, inside a step; of how many that is known now."""
+        judged: int = await self._value("judge_items", grant.number)
+        return judged
+
+    async def leave(self, grant: Grant, at: SampleStanding) -> None:
+        """Leave the rest of a group alone, inside a step."""
+        await self._value("leave_items", grant.number, at.alike)
+
+    async def end(self, grant: Grant, outcome: OperationOutcome, note: str | None = None) -> None:
+        """End it, if it is still ours."""
+        await self._value("end_operation", grant.number, grant.epoch, outcome, note)
+
+    async def let_go(self, grant: Grant, note: str) -> None:
+        """Have nobody carry it out, if it is still ours: whoever takes it up goes on where it stands."""
+        await self._value("let_operation_go", grant.number, grant.epoch, note)
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    async def _record(self, number: int, verb: str, act: Act, detail: object = None) -> None:
+        given = (number, f"{verb}-operation", act.actor, act.reason, _json(detail or {}))
+        await self._value("insert_operation_act", *given)
+
+    async def _value(self, name: str, *arguments: object) -> Any:
+        return await self.connection.fetchval(self._sql[name], *arguments)
+
+    async def _rows(self, name: str, *arguments: object) -> Sequence[Record]:
+        return await self.connection.fetch(self._sql[name], *arguments)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _report(row: Record) -> OperationReport:
+    return msgspec.convert(dict(row) | {"chosen": msgspec.json.decode(row["chosen"])}, OperationReport)
+
+
+def _ended(one: OperationReport) -> TooLate:
+    return TooLate(f"operation {one.number} has ended: {one.state}", remedy=LOOK.format(one.number))
+
+
+def _not_taken(one: OperationReport) -> TooLate:
+    if one.ended is not None:
+        return _ended(one)
+    return TooLate(
+        f"{one.owner} carries operation {one.number} out, and gave a sign of life {one.silent_s:.0f} s ago",
+        remedy=f"Watch it: `projectionist operations watch {one.number}`",
+    )

@@ -1,0 +1,61 @@
+"""Verbs on many parked events as operations: each compared with what stood there when the operation began."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projectionist.core.operator import Act
+from projectionist.core.postgres import connections
+from projectionist.runner.admin.parked_actions import ParkedActions, SeenHead
+from projectionist.runner.batch.batch_session import store_of
+from projectionist.runner.operations.carrier import Carrier, last_word
+from projectionist.runner.operations.operation import OperationKind
+from projectionist.runner.operations.operation_store import OperationStore
+
+if TYPE_CHECKING:
+    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.settings.settings import Postgres
+    from projectionist.core.states import OperationOutcome
+    from projectionist.runner.operations.carrier import Told
+    from projectionist.runner.operations.operation import OperationReport
+    from projectionist.runner.operations.operation_store import Grant, OperationItem
+
+
+async def carry_out(
+    postgres: Postgres, grant: Grant, actor: str, told: Told, *, interrupted: OperationOutcome | None
+) -> OperationReport:
+    """Carry an operation on parked events out in the name of `actor`; return how it ended.
+
+    Raises OperationLost where another process has taken it up. For `interrupted` see `last_word`.
+    """
+    async with last_word(postgres, grant, interrupted=interrupted):
+        connection = await connections.connect(postgres, application_name="projectionist operation")
+        try:
+            store = OperationStore(connection, postgres.schema)
+            found = await store.show(grant.number)
+            verb = ParkedVerb(connection, postgres.schema, found.kind, Act(actor, found.reason))
+            return await Carrier(store, grant, verb.do, told).run()
+        finally:
+            connection.terminate()
+
+
+class ParkedVerb:
+    """What an operation does to one parked event."""
+
+    def __init__(self, connection: Connection, schema: str, kind: OperationKind, act: Act) -> None:
+        self._connection, self._schema, self._kind, self._act = connection, schema, kind, act
+
+    async def do(self, item: OperationItem) -> None:
+        """Do it in the caller's transaction; raises TooLate or NotThere where the event has moved."""
+        actions = ParkedActions(store_of(self._connection, self._schema, item.consumer))
+        identity = (item.source, item.id)
+        seen = SeenHead(item.version, identity, item.attempts)
+        match self._kind:
+            case OperationKind.RETRY_PARKED if item.aggregate is not None:
+                await actions.retry(item.aggregate, self._act, seen=seen)
+            case OperationKind.RETRY_PARKED:
+                await actions.retry_entry(identity, self._act, attempts=item.attempts)
+            case OperationKind.SKIP_PARKED if item.aggregate is not None:
+                await actions.skip(item.aggregate, self._act, seen=seen)
+            case _:
+                await actions.discard(identity, self._act)
