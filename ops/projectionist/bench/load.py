@@ -16,7 +16,7 @@ from projectionist.core.cloudevents import DEFAULTS, TRACEPARENT
 
 SOURCE = "/bench/shop"
 PLACED, CHANGED = "order.placed", "order.changed"
-_FIRST_ORDER = 2_000_000_000
+FIRST_ORDER = 2_000_000_000
 """Orders count up, so a filled inbox holds lower numbers."""
 _BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 _APART = timedelta(milliseconds=2)
@@ -89,7 +89,7 @@ def _in_order(load: Load) -> Iterator[LoadMessage]:
     for number in range(load.events):
         at = chance.randrange(load.aggregates)
         versions[at] += 1
-        yield _message(load, number, str(_FIRST_ORDER + at), versions[at], chance.getrandbits(122))
+        yield _message(load, number, str(FIRST_ORDER + at), versions[at], chance.getrandbits(122))
 
 
 def _message(load: Load, number: int, order: str, version: int, bits: int) -> LoadMessage:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from projectionist.bench.load import FIRST_ORDER
 from projectionist.bench.shop import SCENE, BenchOrderPlaced, BenchOrders, OrderChanged
 from projectionist.outbox import Intent
 from projectionist.projections import (
@@ -216,9 +217,9 @@ def _spend_view(number: int) -> type[Projection]:
     return MoreViews
 
 
-def _neighbour(event: BenchOrderPlaced | OrderChanged, envelope: Envelope) -> str:
-    """Return the id of another order, which the batch holds by chance."""
-    return f"{(envelope.aggregate_id or '')[:-1]}{event.total_cents % 10}"
+def _neighbour(event: BenchOrderPlaced | OrderChanged) -> str:
+    """Return the id of another order, which the batch holds by chance alone."""
+    return str(FIRST_ORDER + event.total_cents % 1000)
 
 
 class BenchNeighbourView(Projection, table=f"{SCENE.schema}.bench_neighbour_view", key="order_id"):
@@ -230,11 +231,13 @@ class BenchNeighbourView(Projection, table=f"{SCENE.schema}.bench_neighbour_view
 
     @on(BenchOrderPlaced)
     def placed(self, event: BenchOrderPlaced, *, orders: Mapping[str, BenchOrdersView]) -> None:
-        self.total_cents = sum(one.total_cents for one in orders.values())
+        if (other := _neighbour(event)) in orders:
+            self.total_cents = event.total_cents + orders[other].changes
 
     @on(OrderChanged)
     def changed(self, event: OrderChanged, *, orders: Mapping[str, BenchOrdersView]) -> None:
-        self.total_cents = sum(one.total_cents for one in orders.values())
+        if (other := _neighbour(event)) in orders:
+            self.total_cents = event.total_cents + orders[other].changes
 
 
 def _set_of(*views: type[Projection]) -> App:
