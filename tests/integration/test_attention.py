@@ -118,7 +118,7 @@ async def test_intents_without_a_relay_are_seen_by_all_who_look_and_a_relay_is_s
     live: ConsumerHarness, cli: Cli, intents: Outbox
 ) -> None:
     await intents.want("email")
-    told = "email: 1 intents wait, and no relay runs that sends them"
+    told = "email: 1 intent waits, and no relay runs that sends them"
 
     for command in (("status",), ("outbox", "list"), ("outbox", "list", "--each")):
         ended = await cli.run(*command)
@@ -148,7 +148,7 @@ async def test_intents_that_wait_for_a_person_and_circuits_that_are_open_are_see
     await intents.connection.execute(
         f"insert into {SCHEMA}.circuits (provider, destination, state, until) values ('stub', 'x', 'open', 'infinity')"
     )
-    wanted = ["stub: 1 intents are dead", "stub: the circuits of 1 destinations are open, after failures"]
+    wanted = ["stub: 1 intent is dead", "stub: 1 circuit is open, after failures"]
     assert texts(await cli.seen("status")) == wanted
     assert texts(await cli.seen("outbox", "list")) == wanted
     assert (await cli.run("status")).code == (await cli.run("outbox", "list")).code == 3

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from projectionist.console.access.request_guard import LOOPBACK, Identify, RequestGuard, is_refresh
 from projectionist.console.access.sessions import Access, Role
+from projectionist.console.background_work import BackgroundWorks
 from projectionist.console.console_context import ConsoleContext, session_of
 from projectionist.console.live_regions import FRAME, LIVE
 from projectionist.console.pages import STATIC
@@ -106,6 +107,7 @@ ADDRESSES = (
     Address("GET", "/streams", streams.show),
     Address("GET", "/map", app_map.show),
     Address("GET", "/preview", previews.show),
+    Address("POST", "/preview", previews.show, Role.OPERATE),
     Address("GET", "/rebuilds", rebuilds.show),
     Address("GET", "/rebuild", rebuilds.one),
     Address("POST", "/rebuild", rebuilds.one, Role.OPERATE),
@@ -124,16 +126,18 @@ def app(
     tell: Callable[[str], None] | None = None,
     hosts: Sequence[str] = LOOPBACK,
     identify: Identify | None = None,
+    works: BackgroundWorks | None = None,
 ) -> ASGIApp:
     """Return the console of an app, to be served or mounted; without `tell` and `identify` nobody gets in.
 
     `tell` is given each new login link: it writes it where only those who may log in read it. `identify` says by a
     request's headers who sends it; whatever makes these headers has to stand in front, and to remove what others
-    have written there. `hosts`: the names under which it is served.
+    have written there. `hosts`: the names under which it is served. `works` keeps what goes on beside its pages, for
+    whoever ends the process: its `stop` has all of it end.
     """
     known = access or Access()
     found = settings or found_settings()
-    context = ConsoleContext(target, name, found, known, Onlooker(found))
+    context = ConsoleContext(target, name, found, known, Onlooker(found), works or BackgroundWorks())
     login = LoginPages(context, actor, tell)
     addresses = (
         *ADDRESSES,

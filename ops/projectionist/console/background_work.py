@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from projectionist.core.background_thread import BackgroundThread
+from projectionist.core.background_thread import STOPPING_S, BackgroundThread
 from projectionist.core.operator import NotThere
 from projectionist.core.postgres.error_text import said
 from projectionist.runner.history.progress import Logged, Watched
@@ -50,10 +50,9 @@ class BackgroundWork:
         self._thread = BackgroundThread(f"{self.kind} of {self.consumer}", self._work)
         self._thread.start()
 
-    async def stop(self) -> None:
-        """Have it end where it stands."""
-        if self._thread is not None:
-            await self._thread.stop()
+    async def stop(self, within_s: float = STOPPING_S) -> bool:
+        """Have it end where it stands; return whether it has, within some seconds."""
+        return self._thread is None or await self._thread.stop(within_s)
 
     @property
     def is_running(self) -> bool:
@@ -104,6 +103,10 @@ class BackgroundWorks:
         begun = self._kept[kind, consumer] = BackgroundWork(kind, consumer, act, do, owner)
         begun.start()
         return begun
+
+    async def stop(self) -> None:
+        """Have all that goes on end where it stands, at once: the console ends."""
+        await asyncio.gather(*(one.stop() for one in self._kept.values() if one.is_running))
 
     def forget(self, kind: str, consumer: str) -> None:
         """Keep no more what came of it: somebody has decided otherwise."""

@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from projectionist.console.access.request_guard import is_refresh, own_path
-from projectionist.console.background_work import BackgroundWorks
 from projectionist.console.console_database import ConsoleDatabase
 from projectionist.console.live_regions import EVERY_S, LIVE, Contents, SharedReads
 from projectionist.console.needs import counts
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from projectionist.console.access.sessions import Access, ConsoleSession
+    from projectionist.console.background_work import BackgroundWorks
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
 
@@ -38,7 +38,13 @@ class ConsoleContext:
     """One console: an app, its servers, and who is logged in."""
 
     def __init__(
-        self, target: App, name: str, settings: Settings, access: Access, onlooker: Onlooker
+        self,
+        target: App,
+        name: str,
+        settings: Settings,
+        access: Access,
+        onlooker: Onlooker,
+        works: BackgroundWorks,
     ) -> None:
         self.app, self.name, self.settings, self.access, self.onlooker = (
             target,
@@ -47,7 +53,7 @@ class ConsoleContext:
             access,
             onlooker,
         )
-        self.works = BackgroundWorks()
+        self.works = works
         self._templates = environment()
         self._readings = SharedReads()
         self._reads = asyncio.Semaphore(MOST_READS)

@@ -31,12 +31,13 @@ class BackgroundThread:
         """Return when the work has; raises what it raised."""
         await asyncio.wrap_future(self._ended)
 
-    async def stop(self) -> None:
-        """Have it end, and return when it has; what it raises is for whoever waits for `ended`."""
+    async def stop(self, within_s: float = STOPPING_S) -> bool:
+        """Have it end, and return whether it has, within some seconds; what it raises is for who waits for `ended`."""
         if self._thread.is_alive():
             with suppress(RuntimeError):  # it has ended meanwhile
                 self._loop.call_soon_threadsafe(self._ending.set)
-            await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=STOPPING_S)
+            await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=within_s)
+        return self._ended.done()
 
     def _run(self) -> None:
         try:

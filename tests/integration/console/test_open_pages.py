@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
+from tests.support import inspection
 from tests.support.chromium import chromium
 from tests.support.console_client import Served, behind, serving
 from tests.support.console_visitor import Visitor, visiting
@@ -180,3 +181,26 @@ async def test_keys_move_open_and_find(ann: Visitor) -> None:
     await ann.page.keyboard.press("Enter")
     await expect(ann.page.get_by_role("heading", level=2).first).to_have_text("What to do")
     assert ann.complaints == []
+
+
+async def test_a_login_that_ends_in_the_middle_of_an_act_does_nothing_and_loses_no_word(
+    live: ConsumerHarness, served: Served, ann: Visitor, time: Clock
+) -> None:
+    await ann.go("/act/pause?consumer=Orders")
+    await ann.write("Reason", "a long story")
+    time.now += 1900
+    await ann.press("Pause Orders")
+    await expect(ann.page.get_by_role("heading", level=1)).to_have_text("Log in")
+    await expect(ann.page.locator("body")).to_contain_text("a long story")
+    assert await ann.flaws() == []
+    assert await inspection.count(live, "audit", who="ann") == 0
+
+    other = await ann.page.context.new_page()
+    await other.goto(f"{served.url}/login?link={served.access.new_link()}")
+    await other.get_by_role("button", name="Log in").click()
+    await other.get_by_role("heading", name="Overview").wait_for()
+    await ann.follow("Go on to the page")
+    await ann.write("Reason", "a long story")
+    await ann.press("Pause Orders")
+    await expect(ann.page.locator("main")).to_contain_text("paused by ann")
+    assert await inspection.rows(live, "audit", "action", "reason", who="ann") == [("pause", "a long story")]

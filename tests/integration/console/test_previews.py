@@ -12,6 +12,7 @@ from tests.support.shop import OrderNoted, OrderPlaced, OrderRow, shop
 from tests.support.waiting import eventually
 
 from projectionist.console import background_work
+from projectionist.console.access.sessions import Role
 from projectionist.projections import on
 from projectionist.runner import App
 
@@ -72,11 +73,20 @@ async def test_new_code_is_previewed_beside_live_and_shows_no_values(live: Consu
         assert "By column Column Differ cents 1" in said
         assert "o1 cents" in said
         assert NOTE not in page
+        assert "<del>" not in page
+        shown = await ann.submit(PAGE, reason="ticket 7")
+        assert "<del>5</del>" in shown
+        assert "By this code" in text_of(shown)
+        assert NOTE not in shown
+        bob = await served.logged_in("bob", role=Role.VIEW)
+        assert "<del>" not in await bob.see(PAGE)
+        assert (await bob.send(PAGE, {"token": await bob.token(), "reason": "to see"})).status_code == 403
         await ann.submit(ACT, sample="50", aggregate="order/o1", reason="this one")
         await shows(ann, "1 row of 1 would differ.")
     assert await live.pool.fetchval("select array_agg(cents order by order_id) from orders") == [5, 7]
     assert await inspection.rows(live, "audit", "action", "object", "reason", who="ann", order="number") == [
         ("preview", "Orders: 50 rows", "before the release"),
+        ("reveal", "Orders: preview", "ticket 7"),
         ("preview", "Orders: order/o1", "this one"),
     ]
 

@@ -68,7 +68,9 @@ async def _begin(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
                 "set default_transaction_read_only = on; set statement_timeout = 0"
             )
             queries = Queries(opened.connection, opened.schema)
-            return await Previewer(queries, definition, settings, client, progress).run(sample, aggregate)
+            # The page leaves values out until somebody has them revealed, on record.
+            previewer = Previewer(queries, definition, settings, client, progress, reveal=True)
+            return await previewer.run(sample, aggregate)
 
     db.works.begin(KIND, definition.name, act, fold)
     return Answer(f"The preview of {definition.name} has begun.", preview_path(definition.name))

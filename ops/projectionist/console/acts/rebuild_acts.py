@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 KIND = "rebuild"
 MEASURED_S = 1.0
+STOPPING = "It was told to stop, and has not ended yet: this page says when it has."
 """For so long the speed of a rebuild is measured: whoever asks for its page waits for it."""
 RESTART = Option(
     name="restart", value="yes", label="Begin anew", says="Instead of going on with the build that is open."
@@ -208,8 +209,9 @@ async def _stop(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     work = await _running(db, given)
     row = await registered(db.queries, db.definition(work.consumer), going_back=True)
     await record_act(db.queries, row["number"], "stop-rebuild", "the builder of a console", act)
-    await work.stop()
-    return Answer("It has stopped, and can be gone on with.", rebuild_path(work.consumer))
+    stopped = await work.stop()
+    told = "It has stopped, and can be gone on with." if stopped else STOPPING
+    return Answer(told, rebuild_path(work.consumer))
 
 
 async def _kept(db: ConsoleDatabase, given: Given) -> tuple[Definition, int, Generation]:

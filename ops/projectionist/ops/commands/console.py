@@ -106,6 +106,7 @@ async def serve(
 
     from projectionist import console
     from projectionist.console.access.sessions import Access, Role
+    from projectionist.console.background_work import BackgroundWorks
     from projectionist.core.testpoints import announce
     from projectionist.ops.cli.database import database
 
@@ -119,7 +120,8 @@ async def serve(
     def tell(link: str) -> None:
         say(f"log in, once and within 10 minutes: http://{shown}:{port}/login?link={link}")
 
-    made = console.app(app, name=name, settings=settings, access=access, actor=actor, tell=tell)
+    works = BackgroundWorks()
+    made = console.app(app, name=name, settings=settings, access=access, actor=actor, tell=tell, works=works)
     server = uvicorn.Server(
         uvicorn.Config(
             made,
@@ -138,7 +140,10 @@ async def serve(
         signal.signal(number, lambda *_: told_to_end())
     tell(access.new_link())
     announce("console.listening")
-    await server.serve(sockets=[bound])
+    try:
+        await server.serve(sockets=[bound])
+    finally:
+        await works.stop()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -114,32 +114,39 @@ class OutboxStatus(msgspec.Struct, frozen=True):
 
     def _unserved(self) -> Iterator[OutboxProblem]:
         if self.staged and not any(one.alive for one in self.relays):
-            text = f"{self.staged:,} intents wait to be unpacked, and no relay runs"
+            text = f"{_are(self.staged, 'intent waits', 'intents wait')} to be unpacked, and no relay runs"
             yield OutboxProblem("outbox", text, "`projectionist relay`")
 
 
 def _late(one: ScheduleStatus, *, bounded: bool) -> OutboxProblem:
     what, remedy = _KEPT[one.waits_for]
-    text = (
-        f"{many(one.count, bounded=bounded)} intents are due, the first for {one.late_s:,.0f} s, and {what}"
-    )
+    due = _are(one.count, "intent is", "intents are", bounded=bounded)
+    text = f"{due} due, the first for {one.late_s:,.0f} s, and {what}"
     return OutboxProblem(one.consumer or "outbox", text, remedy)
 
 
 def _of(one: ProviderStatus, *, bounded: bool) -> Iterator[OutboxProblem]:
     look = _LIST.format(name=one.name)
     if one.waiting and not one.relays:
-        text = f"{many(one.waiting, bounded=bounded)} intents wait, and no relay runs that sends them"
+        waiting = _are(one.waiting, "intent waits", "intents wait", bounded=bounded)
+        text = f"{waiting}, and no relay runs that sends them"
         yield OutboxProblem(one.name, text, "`projectionist relay`")
     for state in sorted(FOR_A_PERSON):
         if count := getattr(one, state):
-            yield OutboxProblem(one.name, f"{many(count, bounded=bounded)} intents are {state}", look)
+            text = f"{_are(count, 'intent is', 'intents are', bounded=bounded)} {state}"
+            yield OutboxProblem(one.name, text, look)
     for why, count in sorted(one.circuits.items()):
         if why in _HELD:
-            yield OutboxProblem(one.name, f"nothing goes to {count} destinations: {_HELD[why]}", look)
+            text = f"nothing goes to {_are(count, 'destination', 'destinations')}: {_HELD[why]}"
+            yield OutboxProblem(one.name, text, look)
         else:
-            text = f"the circuits of {count} destinations are {why.replace('_', ' ')}, after failures"
-            yield OutboxProblem(one.name, text, f"They close when a probe goes through; {look}")
+            text = f"{_are(count, 'circuit is', 'circuits are')} {why.replace('_', ' ')}, after failures"
+            yield OutboxProblem(one.name, text, f"A circuit closes when a probe goes through; {look}")
+
+
+def _are(n: int, one: str, others: str, *, bounded: bool = False) -> str:
+    """Write how many there are, with the words for one or for others."""
+    return f"{many(n, bounded=bounded)} {one if n == 1 and not bounded else others}"
 
 
 def many(n: int, *, bounded: bool) -> str:
