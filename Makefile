@@ -8,7 +8,7 @@ BROWSER := $(VENV)/browser
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock audit sbom demo browser pictures test coverage stress soak proof promise check fmt alerts snapshot lowest clean
+.PHONY: help venv lock audit sbom demo browser pictures console-scale test coverage stress soak proof promise check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ $(BROWSER)/.unpacked: .ci/debian | $(STAMP)
 
 pictures: $(STAMP) $(BROWSER)/.unpacked  ## write docs/images/console anew: each screen of the console over the demo's shop
 	@$(BIN)/python -m tests.support.console_pictures
+
+console-scale: $(STAMP)  ## a database of ten million events on disk (8 GB), and what each page of the console takes over it
+	@$(BIN)/python -m tests.support.console_scale
 
 test: $(STAMP) $(DEBIAN)/.unpacked $(BROWSER)/.unpacked  ## all tests against real servers, a pair for each core; none is tried twice
 	@$(BIN)/python -m tests.support.bytecode

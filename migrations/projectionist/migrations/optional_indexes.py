@@ -10,21 +10,32 @@ from projectionist.core.postgres.statements import Statements
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
 
-CORRELATION = "inbox_correlation"
+INDEXES = {
+    "inbox_correlation": "(correlation) where correlation is not null",
+    "inbox_trace": "(split_part(traceparent, '-', 2)) where traceparent is not null",
+}
+"""Of the inbox, by name."""
 
 
-async def pending(connection: Connection, schema: str, *, correlation: bool) -> list[str]:
+async def pending(connection: Connection, schema: str, *, correlation: bool, trace: bool) -> list[str]:
     """Return the statements that bring the schema, whose migrations are applied, to what is wanted."""
+    asked = {"inbox_correlation": correlation, "inbox_trace": trace}
+    return [
+        statement
+        for name, wanted in asked.items()
+        for statement in await _pending(connection, schema, name, wanted=wanted)
+    ]
+
+
+async def _pending(connection: Connection, schema: str, name: str, *, wanted: bool) -> list[str]:
     sql = Statements("projectionist.migrations", schema)
-    valid: bool | None = await connection.fetchval(sql["has_index"], schema, CORRELATION)
-    if valid is correlation or (valid is None and not correlation):
+    valid: bool | None = await connection.fetchval(sql["has_index"], schema, name)
+    if valid is wanted or (valid is None and not wanted):
         return []
     home = quoted(schema, what="schema")
-    drop = f"drop index concurrently if exists {home}.{CORRELATION}"
-    create = (
-        f"create index concurrently {CORRELATION} on {home}.inbox (correlation) where correlation is not null"
-    )
-    if not correlation:
+    drop = f"drop index concurrently if exists {home}.{name}"
+    create = f"create index concurrently {name} on {home}.inbox {INDEXES[name]}"
+    if not wanted:
         return [drop]
     return [create] if valid is None else [drop, create]
 

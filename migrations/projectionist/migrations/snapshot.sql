@@ -62,6 +62,14 @@ begin
     return null;
 end $$;
 
+CREATE FUNCTION projectionist.digest(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    select left(encode(sha256(convert_to(message, 'UTF8')), 'hex'), 8)
+$$;
+
+COMMENT ON FUNCTION projectionist.digest(message text) IS 'What stands for a text where it is not shown, as `projectionist.core.digest` makes it.';
+
 CREATE FUNCTION projectionist.first_line(message text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
@@ -102,6 +110,24 @@ begin
     new.number := nextval(pg_get_serial_sequence(format('%I.%I', tg_table_schema, tg_table_name), 'number'));
     return new;
 end $$;
+
+CREATE FUNCTION projectionist.parked_state(ordered boolean, cause text, due timestamp with time zone) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    select case when ordered then null when cause = 'stored' then 'draining' when due is null then 'waiting' else 'failed' end
+$$;
+
+CREATE FUNCTION projectionist.why_parked(cause text, discarded boolean, error_class text, error text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    select case
+        when discarded then 'discarded: stepped over in its turn'
+        when cause = 'failed' then coalesce(error_class || ': ', '') || coalesce("projectionist".alike(error), '')
+        when cause = 'blocked' then 'behind an event that failed'
+        when cause = 'gap' then 'behind missing versions'
+        else 'stored, not applied yet'
+    end
+$$;
 
 CREATE FUNCTION projectionist.witness_act() RETURNS trigger
     LANGUAGE plpgsql
@@ -547,6 +573,16 @@ CREATE TABLE projectionist.generations (
 
 COMMENT ON COLUMN projectionist.generations.build IS 'of a kept generation: the build whose positions say where it stands';
 
+CREATE TABLE projectionist.held_counts (
+    consumer integer NOT NULL,
+    head text NOT NULL COLLATE pg_catalog."C",
+    aggregates bigint NOT NULL,
+    events bigint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
+
+COMMENT ON TABLE projectionist.held_counts IS 'Aggregates whose head is not clear, by its state, and the events that are parked for them: sums of rows.';
+
 CREATE TABLE projectionist.inbox (
     consumer integer NOT NULL,
     source text NOT NULL COLLATE pg_catalog."C",
@@ -686,6 +722,20 @@ CREATE TABLE projectionist.migrations (
 );
 
 COMMENT ON TABLE projectionist.migrations IS 'One row per applied migration; the checksum shows when a released file was edited.';
+
+CREATE TABLE projectionist.minute_counts (
+    consumer integer NOT NULL,
+    runner integer NOT NULL,
+    place smallint NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    applied bigint NOT NULL,
+    failed bigint NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
+
+COMMENT ON TABLE projectionist.minute_counts IS 'What each process has applied in each of its last sixty minutes: the next hour writes over the rows of this one.';
+
+COMMENT ON COLUMN projectionist.minute_counts.place IS 'which minute of an hour';
 
 CREATE TABLE projectionist.names (
     view integer CONSTRAINT names_consumer_not_null NOT NULL,
@@ -892,6 +942,7 @@ CREATE TABLE projectionist.parked (
     parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     baggage text,
     view integer,
+    alike text GENERATED ALWAYS AS (projectionist.digest(projectionist.why_parked(cause, discarded, error_class, error))) STORED COLLATE pg_catalog."C",
     CONSTRAINT parked_cause_check CHECK ((cause = ANY (ARRAY['gap'::text, 'failed'::text, 'blocked'::text, 'stored'::text])))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000');
@@ -905,6 +956,22 @@ COMMENT ON COLUMN projectionist.parked.discarded IS 'decided against while it wa
 COMMENT ON COLUMN projectionist.parked.baggage IS 'allowed members of the event''s baggage, as a header holds them; null for none';
 
 COMMENT ON COLUMN projectionist.parked.view IS 'whose handler failed; null: none, or nobody knows';
+
+COMMENT ON COLUMN projectionist.parked.alike IS 'digest of why it waits, without numbers and quoted values: one for each group';
+
+CREATE TABLE projectionist.parked_counts (
+    consumer integer NOT NULL,
+    cause text NOT NULL,
+    type text NOT NULL,
+    alike text NOT NULL COLLATE pg_catalog."C",
+    state text,
+    events bigint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
+
+COMMENT ON TABLE projectionist.parked_counts IS 'Parked events by group: sums of rows, as in held_counts.';
+
+COMMENT ON COLUMN projectionist.parked_counts.state IS 'of events without order, which stand for themselves, what the head of an aggregate would be; null: their aggregate''s says it';
 
 CREATE TABLE projectionist.positions (
     consumer integer NOT NULL,
@@ -945,13 +1012,11 @@ CREATE VIEW projectionist.parked_seen AS
     p.version AS "position",
     p.head,
     p.finding,
+    (projectionist.why_parked(e.cause, e.discarded, e.error_class, e.error) ||
         CASE
-            WHEN e.discarded THEN 'discarded: stepped over in its turn'::text
-            WHEN (e.cause = 'failed'::text) THEN (COALESCE((e.error_class || ': '::text), ''::text) || COALESCE(projectionist.alike(e.error), ''::text))
-            WHEN (e.cause = 'blocked'::text) THEN 'behind an event that failed'::text
-            WHEN (e.cause = 'gap'::text) THEN ('behind missing versions'::text || COALESCE((': '::text || p.finding), ''::text))
-            ELSE 'stored, not applied yet'::text
-        END AS why,
+            WHEN ((e.cause = 'gap'::text) AND (NOT e.discarded)) THEN COALESCE((': '::text || p.finding), ''::text)
+            ELSE ''::text
+        END) AS why,
         CASE
             WHEN (NOT e.ordered) THEN ((e.cause = 'failed'::text) AND (NOT e.discarded))
             WHEN ((p.head = ANY (ARRAY['failed'::text, 'waiting'::text])) AND (p.finding IS NULL)) THEN (e.cause = 'failed'::text)
@@ -970,7 +1035,8 @@ CREATE VIEW projectionist.parked_seen AS
         CASE
             WHEN ((e.cause = 'failed'::text) AND (NOT e.discarded)) THEN (COALESCE((e.error_class || ': '::text), ''::text) || COALESCE(projectionist.first_line(e.error), ''::text))
             ELSE NULL::text
-        END AS own
+        END AS own,
+    e.alike
    FROM ((projectionist.parked e
      JOIN projectionist.consumers c ON ((c.number = e.consumer)))
      LEFT JOIN projectionist.positions p ON (((p.consumer = e.consumer) AND (p.aggregate = e.aggregate) AND e.ordered)));
@@ -1414,6 +1480,9 @@ ALTER TABLE ONLY projectionist.leases
 ALTER TABLE ONLY projectionist.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY projectionist.minute_counts
+    ADD CONSTRAINT minute_counts_pkey PRIMARY KEY (consumer, place, runner);
+
 ALTER TABLE ONLY projectionist.names
     ADD CONSTRAINT names_pkey PRIMARY KEY (view, kind, name);
 
@@ -1509,6 +1578,8 @@ CREATE INDEX duplicates_identity ON projectionist.duplicates USING btree (consum
 
 CREATE UNIQUE INDEX generations_live ON projectionist.generations USING btree (view) WHERE (state = 'live'::text);
 
+CREATE INDEX held_counts_consumer ON projectionist.held_counts USING btree (consumer);
+
 CREATE INDEX inbox_held ON projectionist.inbox USING btree (consumer, received) WHERE (state = ANY (ARRAY['parked'::text, 'quarantined'::text]));
 
 CREATE INDEX inbox_version ON projectionist.inbox USING btree (consumer, aggregate, version);
@@ -1526,6 +1597,10 @@ CREATE INDEX operation_items_waiting ON projectionist.operation_items USING btre
 CREATE INDEX operations_open ON projectionist.operations USING btree (number) WHERE (ended IS NULL);
 
 CREATE INDEX outbox_lane ON projectionist.outbox USING btree (provider, lane, place) WHERE open;
+
+CREATE INDEX parked_alike ON projectionist.parked USING btree (consumer, cause, type, alike, incarnation, seq);
+
+CREATE INDEX parked_counts_consumer ON projectionist.parked_counts USING btree (consumer);
 
 CREATE INDEX parked_due ON projectionist.parked USING btree (consumer, due) WHERE (due IS NOT NULL);
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from projectionist.ops.inspect.project_status import Status, alive, next_steps, shared_step
-from projectionist.outbox.admin.status import ProviderStatus, many
+from projectionist.outbox.admin.status import ProviderStatus
 from projectionist.runner.consumers.status import ConsumerStatus
 from projectionist.runner.operations.operation import why_abandoned
 
@@ -127,10 +127,14 @@ def by_itself(status: Status) -> list[str]:
     ]
     for one in status.consumers:
         if one.heads.get("failed"):
-            told.append(f"{one.name} tries {many(one.heads['failed'], bounded=one.bounded)} aggregates again")
+            told.append(f"{one.name} tries {_counted(one.heads['failed'], 'aggregate')} again")
         if one.heads.get("draining"):
-            told.append(f"{one.name} drains {many(one.heads['draining'], bounded=one.bounded)} aggregates")
+            told.append(f"{one.name} drains {_counted(one.heads['draining'], 'aggregate')}")
     return told
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def condition(one: ConsumerStatus, needed: set[str]) -> Condition:
@@ -150,7 +154,9 @@ def condition(one: ConsumerStatus, needed: set[str]) -> Condition:
 def provider_condition(one: ProviderStatus) -> Condition:
     """Return how a provider is."""
     opened = sum(one.circuits.values())
-    word = f"{opened} circuits not closed" if opened else f"{one.relays} relays" if one.relays else "no relay"
+    word = _counted(one.relays, "relay") if one.relays else "no relay"
+    if opened:
+        word = f"{_counted(opened, 'circuit')} not closed"
     if one.dead or one.reconcile or one.held or (one.waiting and not one.relays):
         return Condition("act", word)
     return Condition("wait" if opened or one.waiting else "ok", word)

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from projectionist.console.charts import applied
 from projectionist.core.printable_text import visible
 
 HERE = Path(__file__).parent
@@ -115,6 +116,6 @@ def environment() -> Environment:
         "moment": moment,
         "sentence": sentence,
     }
-    made.globals["asset"] = asset
+    made.globals |= {"asset": asset, "applied": applied}
     made.tests["has_time"] = lambda value: isinstance(value, datetime)
     return made

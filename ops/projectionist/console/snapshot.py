@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats import connections
 from projectionist.ops.inspect.project_status import PartStatus, Status, of_broker, of_database
+from projectionist.runner.consumers.status import Minutes
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import StreamInfo
 
@@ -34,8 +34,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing newer could be had: all else is then as it was at that moment."""
     streams: dict[str, StreamInfo | str] = {}
     """What the broker holds; a text says why one cannot be seen."""
-    rates: dict[str, float] = {}
-    """Events applied a second since the sample before, by consumer."""
+    minutes: dict[str, Minutes] = {}
+    """The last hour, by consumer."""
 
 
 class Onlooker:
@@ -47,18 +47,20 @@ class Onlooker:
         *,
         every_s: float = 1,
         broker_every_s: float = 5,
+        minutes_every_s: float = 20,
         within_s: float = 5,
         now: Callable[[], float] = clock.now,
     ) -> None:
         self._settings, self._now = settings, now
         self._every_s, self._broker_every_s, self._within_s = every_s, broker_every_s, within_s
+        self._minutes_every_s, self._counted = minutes_every_s, float("-inf")
+        self._minutes: dict[str, Minutes] = {}
         self._lock = asyncio.Lock()
         self._last: Snapshot | None = None
         self._taken = self._asked = float("-inf")
         self._broker = PartStatus("nats", "not asked yet")
         self._streams: dict[str, StreamInfo | str] = {}
         self._asking: asyncio.Task[None] | None = None
-        self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=30)
 
     async def look(self) -> Snapshot:
         """Return the newest snapshot: this second's, or a new one."""
@@ -75,19 +77,22 @@ class Onlooker:
     async def _new(self) -> Snapshot:
         try:
             async with asyncio.timeout(self._within_s):
-                status = await of_database(self._settings)
+                counts = self._now() - self._counted >= self._minutes_every_s
+                status = await of_database(self._settings, outcomes=False, minutes=counts)
         except AWAY as error:
             status, problem = Status(version="", python="", parts=[]), str(error) or type(error).__name__
         else:
             problem = next((part.problem for part in status.parts if part.name == "postgres"), "")
         if problem:
             return self._without(problem)
+        if counts:
+            self._minutes, self._counted = status.minutes, self._now()
         await self._ask_broker(sorted({one.stream for one in status.consumers}))
         return Snapshot(
             at=datetime.now(UTC),
             status=msgspec.structs.replace(status, parts=[*status.parts, self._broker]),
             streams=dict(self._streams),
-            rates=self._rates(status),
+            minutes=self._minutes,
         )
 
     def _without(self, problem: str) -> Snapshot:
@@ -96,19 +101,6 @@ class Onlooker:
             return msgspec.structs.replace(self._last, problem=problem)
         nothing = Status(version="", python="", parts=[PartStatus("postgres", "", problem)])
         return Snapshot(at=datetime.now(UTC), status=nothing, problem=problem)
-
-    def _rates(self, status: Status) -> dict[str, float]:
-        now = self._now()
-        applied = {one.name: one.outcomes.get("applied", 0) for one in status.consumers}
-        before = self._samples[-1] if self._samples else None
-        self._samples.append((now, applied))
-        if before is None or now <= before[0]:
-            return {}
-        return {
-            name: max(0, count - before[1][name]) / (now - before[0])
-            for name, count in applied.items()
-            if name in before[1]
-        }
 
     async def _ask_broker(self, streams: list[str]) -> None:
         """Have NATS asked now and then: at first before anything is shown, later beside it."""

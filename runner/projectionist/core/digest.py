@@ -7,6 +7,7 @@ from hashlib import sha256
 from urllib.parse import urlsplit
 
 _DIGITS = 8
+_WHOLE = re.compile(rf"[0-9a-f]{{{_DIGITS}}}")
 _LAST = re.compile(rf"\[([0-9a-f]{{{_DIGITS}}})\]$")
 
 
@@ -29,6 +30,11 @@ def short_destination(destination: str) -> str:
     except ValueError:
         host = ""
     return stand_in(destination, host)
+
+
+def is_digest(text: str) -> bool:
+    """Return whether a text is what `digest` makes; whatever else looks like it is looked for as if it were."""
+    return _WHOLE.fullmatch(text) is not None
 
 
 def sought(text: str | None) -> str | None:

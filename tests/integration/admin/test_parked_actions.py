@@ -76,6 +76,7 @@ async def scene(live: ConsumerHarness, head: str) -> AsyncIterator[Scene]:
             await live.pool.execute(
                 "update projectionist.positions set head = 'waiting', finding = 'lost', due = null"
             )
+            await live.count_anew()
         yield Scene(live, s.Orders, driver, s.trouble)
 
 

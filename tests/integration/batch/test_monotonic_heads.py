@@ -25,6 +25,7 @@ async def test_a_missing_version_that_comes_and_fails_is_a_failed_head_and_no_ga
     async with batch_drivers(live, s.Orders) as (driver,):
         await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1), driver.read(OrderPaid(), "o1", 3))
         await live.pool.execute(FOUND_LOST)
+        await live.count_anew()
         await driver.settle(driver.read(OrderNoted("bad"), "o1", 2))
 
         assert await inspection.rows(live, "positions", "head", "finding") == [("waiting", None)]
@@ -44,6 +45,7 @@ async def test_monotonic_order_tries_nothing_behind_a_missing_version_that_came_
     async with batch_drivers(live, s.Orders) as (driver,):
         await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
         await live.pool.execute(FOUND_LOST)
+        await live.count_anew()
         await driver.settle(driver.read(OrderNoted("bad"), "o1", 2))
         await driver.settle(driver.read(OrderPaid(), "o1", 3))
 
@@ -59,6 +61,7 @@ async def test_a_gap_that_was_found_lost_keeps_its_finding_while_more_arrives_be
     async with batch_drivers(live, s.Orders) as (driver,):
         await driver.settle(driver.read(OrderPaid(), "o1", 3))
         await live.pool.execute(FOUND_LOST)
+        await live.count_anew()
         await driver.settle(driver.read(OrderPaid(), "o1", 4))
 
     assert await inspection.rows(live, "positions", "head", "finding", "parked") == [("waiting", "lost", 2)]

@@ -363,6 +363,25 @@ async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(
     assert (await off.run("migrate", "--check")).code == 0
 
 
+async def test_the_events_of_a_trace_are_found_where_traces_are_indexed(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    came = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a", headers=came)
+    await live.publish(OrderPlaced("bob", 5), "o2", 1, id="b")
+    await live.settle(s.Orders)
+
+    off = Cli(live, tmp_path)
+    assert "trace ids are not indexed. Set trace_index" in await off.refused("journey", "--trace", TRACE)
+    on = Cli(live, tmp_path, PROJECTIONIST_POSTGRES__TRACE_INDEX="true")
+    assert "create index concurrently inbox_trace" in await on.done("migrate", "--plan")
+    await on.done("migrate")
+    assert [one["id"] for one in (await on.seen("journey", "--trace", TRACE.upper()))["events"]] == ["a"]
+    assert "drop index" in await off.done("migrate")
+
+
 async def test_an_intent_that_a_producer_has_added_leads_back_to_it(live: ConsumerHarness, cli: Cli) -> None:
     await live.value(
         "insert into {s}.intents (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)"

@@ -69,6 +69,7 @@ async def test_a_group_with_one_text_shows_it_whole_and_is_chosen_by_it(
         update projectionist.parked set error_class = 'BadValue', error = $$column 'cents' takes 1, got 3$$
             where id = 'bad-3'"""
     )
+    await live.count_anew()
 
     async def failed(*filters: str) -> list[tuple[int, str]]:
         shown = await cli.seen("parked", "list", "--cause", "failed", "--reveal", *WHY, *filters)

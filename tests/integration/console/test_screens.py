@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from tests.support import inspection
@@ -13,6 +14,7 @@ from tests.support.cli import Cli
 from tests.support.console_client import Browser, Served, serving, text_of
 from tests.support.console_shop import CANARY, FRAMES, HOSTILE, READ, troubled
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.shop import OrderPlaced
 
 from projectionist.console.application import ADDRESSES
 from projectionist.runner import App
@@ -155,3 +157,28 @@ async def test_the_map_shows_what_hangs_on_what_and_what_needs_somebody(
     assert page.count('<path class="edge"') == 2 + 2 + 2, "streams, read models, and the intent of one"
     async with serving(App(), live.settings) as empty:
         assert "The app is empty" in await (await empty.logged_in()).see("/map")
+
+
+async def test_the_last_hour_is_drawn_and_a_journey_leads_to_its_trace(live: ConsumerHarness, s: Any) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    came = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    await live.publish(OrderPlaced("zoe", 5), "o9", 1, id="traced", headers=came)
+    await live.settle(s.Orders, s.Spend)
+    await live.fetch(
+        "update {s}.minute_counts set minute = minute - interval '1 minute', place = (place + 59) % 60"
+    )
+    settings = msgspec.structs.replace(
+        live.settings,
+        postgres=msgspec.structs.replace(live.settings.postgres, trace_index=True),
+        telemetry=msgspec.structs.replace(
+            live.settings.telemetry, trace_page="https://traces.example/trace/{trace}"
+        ),
+    )
+    async with serving(App(projections=[s.Orders, s.Spend]), settings) as served:
+        ann = await served.logged_in()
+        for path in ("/", "/consumer?name=Orders"):
+            assert 'aria-label="applied a minute, last 60 minutes: 0 to ' in await ann.see(path)
+        journey = await ann.see(f"/search?q={trace}")
+        assert "Journey of traced" in journey, "what one event alone has leads to it"
+        assert f'href="https://traces.example/trace/{trace}"' in journey
+        assert f'href="/search?q={trace}"' in journey

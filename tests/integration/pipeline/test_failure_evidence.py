@@ -260,6 +260,7 @@ async def test_a_start_brings_nothing_forward_that_waits_for_long_on_purpose(liv
     await live.pool.execute(
         "update projectionist.positions set head = 'failed', due = clock_timestamp() + interval '1 hour'"
     )
+    await live.count_anew()
     tuned(live, policy={"retry": RetryPolicy(initial_s=0.01, maximum_s=60.0, attempts=10)})
     with listening() as heard:
         async with live.running(s.Orders):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.support.deliveries import delivery, parked, position
 
 from projectionist.core.states import AggregateState, Cause, InboxState
-from projectionist.runner.batch.outcomes import FailedAt, record_outcome
+from projectionist.runner.batch.outcomes import FailedAt, held_changes, record_outcome
 from projectionist.runner.batch.planning import alone, plan_aggregate
-from projectionist.runner.batch.writes import BatchWrites, EventFailure
+from projectionist.runner.batch.writes import BatchWrites, EventFailure, PositionUpdate
 from projectionist.runner.decoding.delivery import Delivery
 
 
@@ -115,3 +115,24 @@ def test_a_process_comes_back_when_the_first_of_its_delays_is_over() -> None:
 
     assert writes.soonest() == 0.2
     assert BatchWrites().soonest() is None
+
+
+def test_changes_of_what_is_held_are_counted_by_state_and_only_where_there_are_any() -> None:
+    clear, gap, failed = AggregateState.CLEAR, AggregateState.GAP, AggregateState.FAILED
+
+    def moved(head: AggregateState, parked: int) -> PositionUpdate:
+        return PositionUpdate(aggregate="order/1", version=1, head=head, parked=parked)
+
+    assert held_changes([]) == {}
+    assert held_changes([(position(0, "clear"), moved(clear, 0))]) == {}
+    assert held_changes([(position(0, "gap", parked=2), moved(gap, 2))]) == {}
+    assert held_changes([(position(0, "gap", parked=2), moved(gap, 5))]) == {gap: (0, 3)}
+    assert held_changes(
+        [(position(0, "clear"), moved(gap, 1)), (position(0, "gap", parked=3), moved(failed, 4))]
+    ) == {
+        gap: (0, -2),
+        failed: (1, 4),
+    }
+    assert held_changes([(position(0, "draining", parked=7), moved(clear, 0))]) == {
+        AggregateState.DRAINING: (-1, -7)
+    }

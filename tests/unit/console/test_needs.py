@@ -75,4 +75,4 @@ def test_the_numbers_count_what_there_is_to_decide() -> None:
     )
     told = counts(status)
     assert (told.waiting, told.quarantine, told.outbox, told.incidents) == (1, 1, 1, 2)
-    assert by_itself(status) == ["B tries 3 aggregates again", "B drains 1 aggregates"]
+    assert by_itself(status) == ["B tries 3 aggregates again", "B drains 1 aggregate"]

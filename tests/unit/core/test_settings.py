@@ -12,7 +12,7 @@ import pytest
 
 from projectionist.core.errors import SettingsError
 from projectionist.core.settings.secret import Secret
-from projectionist.core.settings.settings import Policy, Settings, load
+from projectionist.core.settings.settings import Policy, Settings, Telemetry, load
 
 EXAMPLE = Path(__file__).parents[3] / "projectionist.example.toml"
 CANARY = "c4n4ry"
@@ -355,3 +355,26 @@ token_file = "{tmp_path}/token"
 def test_a_secret_in_a_file_that_cannot_be_taken_is_refused(env: dict[str, str], says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         load(None, {f"PROJECTIONIST_{name}": value for name, value in env.items()})
+
+
+@pytest.mark.parametrize(
+    "page", ["https://traces.example/{trace}", "http://traces.example:16686/trace/{trace}?embed=1"]
+)
+def test_the_page_of_traces_is_an_address_with_a_place_for_the_trace(page: str) -> None:
+    assert Telemetry(trace_page=page).trace_page == page
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "javascript:alert({trace})",
+        "//x/{trace}",
+        "https://x/",
+        "https://{trace}.x/",
+        "https:///{trace}",
+        "https://[x/{trace}",
+    ],
+)
+def test_the_page_of_traces_leads_nowhere_else(page: str) -> None:
+    with pytest.raises(ValueError, match="trace_page"):
+        Telemetry(trace_page=page)

@@ -59,13 +59,13 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         raise NotThere(f"there is no consumer {name!r}", remedy="The overview lists those that there are")
     found = [each for each in needs(seen.status) if name == each.about]
     async with context.database() as db:
-        counted = await status.breakdown(db.connection, db.schema, "type")
+        counted = await status.breakdown(db.connection, db.schema, "type", name)
+        hour = (await status.minutes(db.connection, db.schema, name)).get(name)
         done = await acts(db.connection, db.schema, AuditFilter(consumer=name), limit=ACTS)
         code = await _code(db, name)
     types: dict[str, dict[str, int]] = {}
     for each in counted:
-        if each.name == name:
-            types.setdefault(each.what, {})[each.outcome] = each.n
+        types.setdefault(each.what, {})[each.outcome] = each.n
     return await context.page(
         request,
         "consumer.html",
@@ -75,7 +75,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         needs=found,
         alive={(runner.host, runner.pid) for runner in alive(one)},
         heads=[(head, *HEADS.get(head, ("idle", "")), n) for head, n in sorted(one.heads.items())],
-        rate=seen.rates.get(name),
+        hour=hour,
         types=types,
         outcomes=[(one, spoken(one)) for one in sorted({one for each in types.values() for one in each})],
         acts=list(reversed(done)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from projectionist.console.acts.row_acts import row_path
@@ -15,7 +15,7 @@ from projectionist.ops.cli.content import masked_journey
 from projectionist.runner.admin.event_history import Journeys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -53,6 +53,11 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         notes=journeys.notes,
         event=event,
         revealed=revealed,
+        indexed={
+            "correlation": context.settings.postgres.correlation_index,
+            "trace": context.settings.postgres.trace_index,
+        },
+        trace_page=context.settings.telemetry.trace_page,
         command=command_line("journey", event, *(["--source", source] if source else [])),
     )
 
@@ -102,8 +107,15 @@ async def search(context: ConsoleContext, request: Request) -> Response:
         text=text,
         found=found,
         correlations=context.settings.postgres.correlation_index,
+        traces=context.settings.postgres.trace_index,
         command=command_line("journey", text),
     )
+
+
+def _together(by: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    for row in rows:
+        query = urlencode({"id": row["id"], "source": row["source"]})
+        yield by, f"{row['type']} {row['id']}", f"/journey?{query}"
 
 
 async def _search(db: Database, text: str) -> list[tuple[str, str, str]]:
@@ -126,7 +138,7 @@ async def _search(db: Database, text: str) -> list[tuple[str, str, str]]:
     except NotThere:
         pass
     if db.settings.postgres.correlation_index:
-        for row in await journeys.correlated(text, ROWS):
-            query = urlencode({"id": row["id"], "source": row["source"]})
-            found.append(("correlation", f"{row['type']} {row['id']}", f"/journey?{query}"))
+        found += _together("correlation", await journeys.correlated(text, ROWS))
+    if db.settings.postgres.trace_index:
+        found += _together("trace", await journeys.traced(text, ROWS))
     return found

@@ -9,7 +9,6 @@ import msgspec
 from projectionist.console.acts.chosen import PARKED, options, parked_filter
 from projectionist.console.pages import command_line
 from projectionist.console.screens import revealing
-from projectionist.core.digest import digest
 from projectionist.ops.cli.content import parked_event, why_parked
 from projectionist.runner.admin.parked_queries import ParkedQueries
 
@@ -35,7 +34,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         rows = await _masked(queries, {(one.consumer, one.source, one.sample): one for one in found})
     for row, group in zip(rows, found, strict=True):
         row["chosen"] = {name: getattr(group, name) for name in ("consumer", "cause", "type")}
-        row["chosen"]["error"] = digest(group.why)
+        row["chosen"]["error"] = group.alike
     return await context.page(
         request,
         "waiting.html",
@@ -63,6 +62,7 @@ async def group(context: ConsoleContext, request: Request) -> Response:
         rows=rows,
         count=sum(one.count for one in groups),
         waiting=sum(one.waiting for one in groups),
+        bounded=any(one.bounded for one in groups),
         oldest=min((one.oldest for one in groups), default=None),
         given={name: given.get(name) or None for name in PARKED},
         command=command_line("parked", "list", "--each", *options(given, PARKED)),

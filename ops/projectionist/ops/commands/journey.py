@@ -33,6 +33,7 @@ projectionist journey e-17 --reveal --reason "ticket 7"   with texts of errors a
 projectionist journey e-17 --archive old/      what went from the inbox into these files too
 projectionist journey --intent KEY             the event that this side effect came from
 projectionist journey --correlation c-4        all events of one flow (setting postgres.correlation_index)
+projectionist journey --trace 4bf92f3577b34da6a3ce929d0e0e4736   those of one trace (setting postgres.trace_index)
 """
 
 
@@ -43,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--aggregate", metavar="TYPE/ID", help="an aggregate instead of an event")
     parser.add_argument("--intent", metavar="KEY", help="the event of this intent")
     parser.add_argument("--correlation", metavar="ID", help="the events with this correlation id")
+    parser.add_argument("--trace", metavar="ID", help="the events that came in the trace with this id")
     parser.add_argument("--consumer", metavar="NAME", help="--aggregate: with this consumer only")
     parser.add_argument(
         "--app",
@@ -63,8 +65,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look it up in the database of the settings."""
-    if sum(value is not None for value in (args.id, args.aggregate, args.intent, args.correlation)) != 1:
-        raise UsageError("journey takes one thing", remedy="An ID, --aggregate, --intent or --correlation")
+    asked = (args.id, args.aggregate, args.intent, args.correlation, args.trace)
+    if sum(value is not None for value in asked) != 1:
+        raise UsageError(
+            "journey takes one thing", remedy="An ID, --aggregate, --intent, --correlation or --trace"
+        )
     if args.limit < 1:
         raise UsageError("--limit is at least one")
     app_arguments.check_reveal(args)
@@ -81,17 +86,18 @@ async def _run(args: argparse.Namespace) -> int:
     from projectionist.runner.admin.event_history import Journeys
 
     async with AsyncExitStack() as broker, database("journey") as db:
-        by_event = args.aggregate is None and args.correlation is None
+        by_event = args.id is not None or args.intent is not None
         names = await _names(args.app, db.settings, broker) if by_event else None
         journeys = Journeys(db.connection, db.schema, args.archive or _archive(db.settings), names)
         if args.aggregate is not None:
             found = await journeys.aggregate(args.aggregate, args.consumer, args.limit)
             document = {"aggregate": args.aggregate, "consumers": found, "notes": journeys.notes}
             show_result(args, document, "\n\n".join(map(_status, found)))
-        elif args.correlation is not None:
-            events = await _correlated(journeys, db.settings, args)
+        elif not by_event:
+            by = "trace" if args.correlation is None else "correlation"
+            events = await _together(journeys, db.settings, args)
             columns = ("received", "source", "id", "type", "aggregate", "version", "causation", "consumers")
-            show_result(args, {"correlation": args.correlation, "events": events}, lines(events, columns))
+            show_result(args, {by: getattr(args, by), "events": events}, lines(events, columns))
         else:
             events_found = await (
                 journeys.events(args.id, args.source) if args.id else journeys.intent(args.intent)
@@ -144,14 +150,15 @@ def _archive(settings: Settings) -> Path | None:
     return Path(found.archive_folder) if found.archive == "files" and found.archive_folder else None
 
 
-async def _correlated(
-    journeys: Journeys, settings: Settings, args: argparse.Namespace
-) -> list[dict[str, Any]]:
-    if not settings.postgres.correlation_index:
+async def _together(journeys: Journeys, settings: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
+    by = "trace" if args.correlation is None else "correlation"
+    if not getattr(settings.postgres, f"{by}_index"):
         raise ProjectionistError(
-            "correlation ids are not indexed",
-            remedy="Set correlation_index = true in [postgres] and run `projectionist migrate`",
+            f"{by} ids are not indexed",
+            remedy=f"Set {by}_index = true in [postgres] and run `projectionist migrate`",
         )
+    if by == "trace":
+        return await journeys.traced(args.trace, args.limit)
     return await journeys.correlated(args.correlation, args.limit)
 
 

@@ -12,11 +12,12 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.output import names_in_short
-from projectionist.outbox.admin.status import OutboxProblem, OutboxStatus, many
+from projectionist.outbox.admin.status import OutboxProblem, OutboxStatus
 from projectionist.runner.consumers.header_mapping import disagreement, unified
 from projectionist.runner.consumers.status import (
     ConsumerStatus,
     Counted,
+    Minutes,
     PauseStatus,
     RunnerStatus,
     SetbackStatus,
@@ -50,6 +51,8 @@ class Status(msgspec.Struct, frozen=True):
     counted: list[Counted] = []
     setbacks: list[SetbackStatus] = []
     outbox: OutboxStatus = OutboxStatus()
+    minutes: dict[str, Minutes] = {}
+    """The last hour of each consumer, where it was asked for."""
     shared: list[Shared] = []
     """What waits in quarantine or as an incident, once for all consumers that it concerns."""
     operations: list[OperationReport] = []
@@ -86,10 +89,9 @@ async def look(settings: Settings, by: str | None = None) -> Status:
 def next_steps(one: ConsumerStatus, *, waits: bool = False) -> Iterator[OutboxProblem]:
     """Yield what of a consumer waits for a person, and where to look at it; `waits`: a process says why it waits."""
     waiting = one.heads.get("waiting", 0)
-    count = many(waiting, bounded=one.bounded)
     if waiting:
         remedy = f"`projectionist parked list --consumer {one.name}`"
-        yield OutboxProblem(one.name, f"{count} waiting for new code or a person", remedy)
+        yield OutboxProblem(one.name, f"{waiting:,} waiting for new code or a person", remedy)
     if one.breaker is not None:
         text = f"the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}"
         remedy = f"`projectionist breaker reset {one.name} --reason …`"
@@ -129,8 +131,13 @@ def alive(one: ConsumerStatus) -> list[RunnerStatus]:
     return [runner for runner in one.runners if runner.silent_s < SILENT_S]
 
 
-async def of_database(settings: Settings, by: str | None = None) -> Status:
-    """Ask PostgreSQL; where it does not answer, it is a part with a problem."""
+async def of_database(
+    settings: Settings, by: str | None = None, *, outcomes: bool = True, minutes: bool = False
+) -> Status:
+    """Ask PostgreSQL; where it does not answer, it is a part with a problem.
+
+    `outcomes`: add counters up, of which there may be very many; `minutes`: ask for the last hour too.
+    """
     from projectionist.core.postgres.connections import connect
 
     release, python, postgres = version("projectionist"), platform.python_version(), settings.postgres
@@ -141,7 +148,8 @@ async def of_database(settings: Settings, by: str | None = None) -> Status:
     found = PartStatus("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
     seen = Status(version=release, python=python, parts=[found])
     try:
-        return await _looked(connection, settings, by, seen)
+        looked = await _looked(connection, settings, by, seen, outcomes=outcomes)
+        return await _with_minutes(connection, settings, looked) if minutes else looked
     except ProjectionistError as problem:
         parts = [found, PartStatus("migrations", "", str(problem))]
         return msgspec.structs.replace(seen, parts=parts)
@@ -149,7 +157,18 @@ async def of_database(settings: Settings, by: str | None = None) -> Status:
         await connection.close()
 
 
-async def _looked(connection: Connection, settings: Settings, by: str | None, seen: Status) -> Status:
+async def _with_minutes(connection: Connection, settings: Settings, seen: Status) -> Status:
+    from projectionist.runner.consumers import status
+
+    if not seen.consumers:
+        return seen
+    found = await status.minutes(connection, settings.postgres.schema)
+    return msgspec.structs.replace(seen, minutes=found)
+
+
+async def _looked(
+    connection: Connection, settings: Settings, by: str | None, seen: Status, *, outcomes: bool
+) -> Status:
     from projectionist.migrations import plan
     from projectionist.outbox.admin import status as outbox_status
     from projectionist.runner.consumers import status
@@ -163,7 +182,7 @@ async def _looked(connection: Connection, settings: Settings, by: str | None, se
     return msgspec.structs.replace(
         seen,
         parts=[*parts, *await _observer(connection, settings)],
-        consumers=await status.consumers(connection, schema),
+        consumers=await status.consumers(connection, schema, outcomes=outcomes),
         counted=await status.breakdown(connection, schema, by) if by else [],
         setbacks=await status.setbacks(connection, schema),
         outbox=await outbox_status.look(connection, schema),

@@ -61,11 +61,13 @@ dirty_marks            si     -      si       -        -
 duplicates             sid    -      s        s        -
 floors                 siu    s      siu      s        -
 generations            s      -      s        s        -
+held_counts            sid    -      si       s        -
 inbox                  siud   -      su       s        -
 incidents              siu    siu    siu      s        -
 intents                sid    siu    siu      s        si
 leases                 siu    siu    s        s        -
 migrations             s      s      s        s        s
+minute_counts          siud   -      s        s        -
 names                  si     -      s        s        -
 operation_items        -      -      siu      s        -
 operations             sd     -      siu      s        -
@@ -73,6 +75,7 @@ outbox                 si     siud   siud     s        i
 own_names              s      -      s        s        -
 owner                  siu    siu    siu      s        -
 parked                 siud   s      sud      s        -
+parked_counts          sid    -      si       s        -
 parked_seen            s      -      s        s        -
 positions              siu    -      su       s        -
 quarantine             siu    -      su       s        -

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -76,6 +77,7 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
     lock_s: Limit = 8
     statement_s: Limit = 60
     correlation_index: bool = False
+    trace_index: bool = False
     unseen_readers: bool = False
 
     def __post_init__(self) -> None:
@@ -198,6 +200,22 @@ class FleetAlerts(Struct, frozen=True, kw_only=True):
     max_purge_failures: Annotated[int, Meta(ge=0)] = 2
 
 
+def _leads_to_a_trace(page: str) -> bool:
+    """Return whether an address leads to whichever trace is written in place of `{trace}`, at one host."""
+    try:
+        parts = urlsplit(page)
+        host = parts.hostname
+    except ValueError:
+        return False
+    return (
+        parts.scheme in ("http", "https")
+        and bool(host)
+        and page.isprintable()
+        and "{trace}" in page
+        and "{trace}" not in parts.netloc
+    )
+
+
 class Telemetry(Struct, frozen=True, kw_only=True):
     """`[telemetry]`: who is told how it goes."""
 
@@ -213,6 +231,7 @@ class Telemetry(Struct, frozen=True, kw_only=True):
     logs: Literal["human", "json"] = "human"
     allow_unmonitored: bool = False
     audit_log: bool = False
+    trace_page: str | None = None
     alerts: FleetAlerts = FleetAlerts()
 
     def __post_init__(self) -> None:
@@ -220,6 +239,10 @@ class Telemetry(Struct, frozen=True, kw_only=True):
             raise ValueError(f"endpoint {self.endpoint} is not http://host:port (OTLP over HTTP: port 4318)")
         if self.listen is not None:
             address(self.listen)
+        if self.trace_page is not None and not _leads_to_a_trace(self.trace_page):
+            raise ValueError(
+                f"trace_page {self.trace_page!r} is no http(s)://host/… with {{trace}} in it, behind the host"
+            )
 
     @property
     def metrics(self) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from projectionist.core import json_limits
 from projectionist.core.content_hash import event_hash
+from projectionist.core.digest import is_digest
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.operator import NotThere, TooLate
 from projectionist.core.postgres.statements import Statements
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Policy
 
 MOST = 1_000_000
+LOOKED_AT = 10_000
+"""So many events are looked at when groups are counted, over all groups."""
 
 
 class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +44,15 @@ class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
         """Return the values in the order the statements take them."""
         return msgspec.structs.astuple(self)
 
+    @property
+    def group(self) -> tuple[str | None, ...] | None:
+        """Return consumer, cause, type and digest, by which groups are counted; None if anything else is chosen by."""
+        if (self.aggregate, self.older_s, self.ids, self.source) != (None, None, None, None):
+            return None
+        if self.error is not None and not is_digest(self.error):
+            return None
+        return self.consumer, self.cause, self.type, self.error
+
 
 class ParkedGroup(msgspec.Struct, frozen=True):
     """Parked events that are alike; `sample` is the id of the first in the stream."""
@@ -48,6 +60,8 @@ class ParkedGroup(msgspec.Struct, frozen=True):
     consumer: str
     cause: str
     type: str
+    alike: str
+    """The digest of why they wait, by which they are chosen."""
     why: str
     """Of a failed one the error's text, which is content, without numbers and quoted values."""
     own: str | None
@@ -59,6 +73,8 @@ class ParkedGroup(msgspec.Struct, frozen=True):
     sample: str
     source: str
     """Of the sample."""
+    bounded: bool = False
+    """Whether not all were looked at: `waiting` is so many or more."""
 
 
 class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,11 +124,19 @@ class ParkedQueries:
 
     async def groups(self, chosen: ParkedFilter) -> list[ParkedGroup]:
         """Return parked events by consumer, cause, type and error, the largest group first."""
-        rows = await self._connection.fetch(self._sql["select_parked_groups"], *chosen.arguments())
+        if (group := chosen.group) is not None:
+            groups = await self._connection.fetchval(self._sql["count_parked_groups"], *group)
+            each = max(LOOKED_AT // max(groups, 1), 20)
+            rows = await self._connection.fetch(self._sql["select_parked_groups_by_count"], *group, each)
+        else:
+            rows = await self._connection.fetch(self._sql["select_parked_groups"], *chosen.arguments())
         return [msgspec.convert(dict(row), ParkedGroup) for row in rows]
 
     async def each(self, chosen: ParkedFilter, limit: int) -> list[ParkedEntry]:
         """Return parked events one by one, in the order of the stream."""
+        if (group := chosen.group) is not None and None not in group:
+            rows = await self._connection.fetch(self._sql["select_parked_of_group"], *group, limit)
+            return [msgspec.convert(dict(row), ParkedEntry) for row in rows]
         return await self._each(chosen, heads=False, limit=limit)
 
     async def heads(self, chosen: ParkedFilter) -> list[ParkedEntry]:

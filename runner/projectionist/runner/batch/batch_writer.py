@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.runner.batch.conflicts import reuse, unreadable
+from projectionist.runner.batch.outcomes import held_changes
 
 if TYPE_CHECKING:
     from projectionist.runner.batch.consumer import Consumer
@@ -51,6 +52,8 @@ class BatchWriter:
             await self._park()
         if writes.moved:
             await store.advance(writes.moved)
+            if changes := held_changes(writes.held):
+                await store.hold(changes)
         if self._consumer.stores_first and self._batch.due:
             await store.run("release_claims", self._batch.due, self._consumer.runner)
         for (state, verdict), deliveries in writes.settled.items():

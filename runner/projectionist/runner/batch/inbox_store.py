@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from projectionist.core.postgres.connections import Connection
+    from projectionist.core.states import AggregateState
     from projectionist.outbox.intents.staging import StagedIntent
     from projectionist.runner.batch.writes import (
         EventFailure,
@@ -196,6 +197,12 @@ class InboxStore:
         """Write where these aggregates stand; the caller holds their positions."""
         given = position_columns(moved)
         await self.connection.execute(self._sql["upsert_positions"], self.consumer, *given)
+
+    async def hold(self, changes: Mapping[AggregateState, tuple[int, int]]) -> None:
+        """Count, by the state of their heads, how many aggregates more are held, and events parked for them."""
+        heads = sorted(changes)
+        aggregates, events = zip(*(changes[head] for head in heads), strict=True)
+        await self.run("insert_held_changes", heads, aggregates, events)
 
     async def settle(
         self, deliveries: Iterable[Delivery], state: str, verdict: str | None, batch: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,7 @@ from projectionist.projections.folding.version_verdict import Verdict
 from projectionist.runner.batch.writes import BatchWrites, EventFailure, ParkedEvent, PositionUpdate
 
 if TYPE_CHECKING:
+    from projectionist.projections.folding.version_verdict import Position
     from projectionist.runner.batch.planning import AggregatePlan, LockedPosition
     from projectionist.runner.decoding.delivery import Delivery
 
@@ -72,7 +74,9 @@ def record_outcome(
     added = writes.parked[begun:]
     if before is not None and (applied or added or broken is not None or course.due):
         _refer(added, keep - before.parked + drained)
-        writes.moved.append(_moved(before, course, broken, applied, len(added) - drained, grace))
+        moved = _moved(before, course, broken, applied, len(added) - drained, grace)
+        writes.moved.append(moved)
+        writes.held.append((before, moved))
 
 
 def _complete(applied: Sequence[Delivery], writes: BatchWrites) -> int:
@@ -122,6 +126,19 @@ def _refer(added: Sequence[ParkedEvent], room: int) -> None:
     """Leave the bytes of what exceeds the aggregate's room in the stream; what failed or is stored keeps its own."""
     for one in added[max(room, 0) :]:
         one.is_reference = one.cause in {Cause.GAP, Cause.BLOCKED} and one.delivery.released is None
+
+
+def held_changes(
+    held: Iterable[tuple[Position, PositionUpdate]],
+) -> dict[AggregateState, tuple[int, int]]:
+    """Return by how many aggregates, and events parked for them, each state of a head has grown, or shrunk."""
+    aggregates, events = Counter[AggregateState](), Counter[AggregateState]()
+    for before, after in held:
+        for one, sign in ((before, -1), (after, 1)):
+            if one.head != _CLEAR:
+                aggregates[one.head] += sign
+                events[one.head] += sign * one.parked
+    return {head: (aggregates[head], events[head]) for head in aggregates if aggregates[head] or events[head]}
 
 
 _STANDING = frozenset({AggregateState.FAILED, AggregateState.WAITING, AggregateState.DRAINING})

@@ -12,6 +12,7 @@ import msgspec
 from projectionist.core.states import AggregateState, Cause, InboxState, IncidentKind
 
 if TYPE_CHECKING:
+    from projectionist.projections.folding.version_verdict import Position
     from projectionist.runner.decoding.delivery import Delivery
 
 Identity = tuple[str, str]
@@ -136,6 +137,8 @@ class BatchWrites:
         self.failed_again: list[tuple[Delivery, EventFailure]] = []
         self.unparked: list[Delivery] = []
         self.moved: list[PositionUpdate] = []
+        self.held: list[tuple[Position, PositionUpdate]] = []
+        """Of those of `moved` that were not clear, or may not be: where they stood."""
         self.settled: dict[tuple[InboxState, str | None], list[Delivery]] = {}
         self.repeats: list[Delivery] = []
         self.quarantined: list[Quarantined] = []

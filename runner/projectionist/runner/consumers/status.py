@@ -75,7 +75,7 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     outcomes: dict[str, int]
     """How often each outcome was reached, over all processes and times."""
     heads: dict[str, int]
-    """Aggregates whose head is not clear, by its state; without order events, of which 200,000 are counted at most."""
+    """Aggregates whose head is not clear, by its state; without order events."""
     parked: int
     oldest_s: float | None
     quarantined: int
@@ -83,15 +83,12 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     runners: list[RunnerStatus]
     backlog: int = 0
     """Events that are safe in the inbox and not applied yet."""
+    rate: float | None = None
+    """Events applied a second, within a minute; None: nothing was settled in it."""
     breaker: BreakerStatus | None = None
     pause: PauseStatus | None = None
     views: list[ViewStatus] = []
     """Of a set, in the order of their locks."""
-
-    @property
-    def bounded(self) -> bool:
-        """Return whether more may wait than was counted by head."""
-        return sum(self.heads.values()) >= MOST
 
     @property
     def lag(self) -> int | None:
@@ -108,9 +105,9 @@ class Counted(msgspec.Struct, frozen=True):
     n: int
 
 
-async def consumers(connection: Connection, schema: str) -> list[ConsumerStatus]:
-    """Return every registered consumer, by name."""
-    rows = await connection.fetch(Statements("projectionist.runner", schema)["select_status"], MOST)
+async def consumers(connection: Connection, schema: str, *, outcomes: bool = True) -> list[ConsumerStatus]:
+    """Return every registered consumer, by name; `outcomes`: add its counters up, of which there may be many."""
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["select_status"], outcomes)
     return [msgspec.convert(_decoded(dict(row)), ConsumerStatus) for row in rows]
 
 
@@ -167,10 +164,26 @@ async def shared(connection: Connection, schema: str) -> list[Shared]:
     return [Shared(*row) for row in rows]
 
 
-async def breakdown(connection: Connection, schema: str, by: str) -> list[Counted]:
-    """Return counters of every consumer `by` "type" or "hour"."""
-    rows = await connection.fetch(Statements("projectionist.runner", schema)[f"select_counts_by_{by}"])
-    return [Counted(*row) for row in rows]
+class Minutes(msgspec.Struct, frozen=True):
+    """Counts what a consumer has done in each of the last sixty whole minutes, the oldest first."""
+
+    name: str
+    applied: list[int]
+    failed: list[int]
+
+
+async def minutes(connection: Connection, schema: str, consumer: str | None = None) -> dict[str, Minutes]:
+    """Return the last hour of each consumer that has settled something in it, or of one, by name."""
+    rows = await connection.fetch(Statements("projectionist.runner", schema)["select_minutes"], consumer)
+    return {row["name"]: Minutes(*row) for row in rows}
+
+
+async def breakdown(
+    connection: Connection, schema: str, by: str, consumer: str | None = None
+) -> list[Counted]:
+    """Return counters of every consumer, or of one, `by` "type" or "hour"."""
+    sql = Statements("projectionist.runner", schema)
+    return [Counted(*row) for row in await connection.fetch(sql[f"select_counts_by_{by}"], consumer)]
 
 
 def _decoded(row: dict[str, object]) -> dict[str, object]:

@@ -10,6 +10,7 @@ import asyncpg
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.database_identity import DatabaseCopied, owner
 from projectionist.core.postgres.leases import Leases
 from projectionist.core.postgres.rights import Duty, OwnerNeeded, ownership, refusal
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("projectionist.runner")
 
+MERGED = 50
+"""So many rows of counts may stand beside each other before they are added up."""
 SWEPT_S = 240.0
 """After this time another process may look for generations to drop; each looks every five minutes."""
 
@@ -130,6 +133,15 @@ class DatabaseAccess(SharedPool):
     ) -> None:
         await connection.execute(self._sql["open_or_reopen_incident"], number, fact, 0, 0, str(error))
         announce(f"owner.{fact}")
+
+    async def merge_counts(self, consumer: Consumer, *, anew: bool) -> None:
+        """Add up what batches have counted of what waits, or count it `anew`; nothing while another process does."""
+        lock = advisory_key(self.schema, f"counts {consumer.number}")
+        async with self.store(consumer) as store, store.connection.transaction():
+            await store.enter()  # whoever takes all of a consumer away has it alone
+            if not await store.connection.fetchval(self._sql["try_lock_counts"], lock):
+                return
+            await (store.run("count_anew") if anew else store.run("merge_counts", MERGED))
 
     async def settle_incidents(self, consumer: Consumer) -> None:
         """Close the consumer's incidents that have been refuted, or settled by an act on what they are about."""

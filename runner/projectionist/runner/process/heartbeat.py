@@ -31,6 +31,8 @@ ASKING_S = 1.0
 """How long a beat waits for the broker's word, which it can do without."""
 STOPPING_S = 1.0
 SWEEP_S = 300.0
+MERGE_S, COUNT_S = 15.0, 300.0
+"""So often what was counted of what waits is added up, and counted anew."""
 SWEEPING = "dropping kept generations"
 LOOKED_BACK = 12
 """So many heartbeats after PostgreSQL's clock went back, and after a start, times that it left ahead are looked for: a
@@ -67,12 +69,13 @@ class Heartbeat:
         self._guard = guard
         self._suspicion = suspicion
         self._rearm = Rearm(consumer, access)
-        self._sweeps_at = 0.0
+        self._sweeps_at = self._merges_at = self._counts_at = 0.0
         chore = partial(Chore, consumer=consumer.definition.name, book=access.book)
         self._setbacks, self._looks_back = access.setbacks, LOOKED_BACK
         self._settles = chore(
             "closing incidents that are settled", partial(access.settle_incidents, consumer)
         )
+        self._merges = chore("adding up counts", self._merge)
         self._backs = chore("what waits by a clock that went back", self._look_back)
         self._looks = chore("looking for processes that ended", self._detect_crashed_peers)
         self._rearms = chore("trying again what other code failed on", self._rearm.step)
@@ -81,7 +84,7 @@ class Heartbeat:
         self._beats = chore("heartbeat", partial(self._beat, "running"), BEATEN)
         self._ends = chore("last heartbeat", partial(self._beat, "stopped"))
         self._each = (
-            *(self._backs, self._looks, self._rearms, self._sweeps, self._settles),
+            *(self._backs, self._looks, self._rearms, self._sweeps, self._settles, self._merges),
             self._records,
         )
 
@@ -144,6 +147,17 @@ class Heartbeat:
             unacked,
         )
         announce("heart.beat")
+
+    async def _merge(self) -> None:
+        """Keep counts short; now and then, and at first, count anew: older code has perhaps not counted."""
+        now = clock.now()
+        if now < self._merges_at:
+            return
+        anew = now >= self._counts_at
+        await self._access.merge_counts(self._consumer, anew=anew)
+        self._merges_at = now + MERGE_S
+        if anew:
+            self._counts_at = now + COUNT_S
 
     async def _sweep(self) -> None:
         """Drop, now and then, generations that were kept long enough."""

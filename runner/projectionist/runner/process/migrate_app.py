@@ -52,7 +52,10 @@ async def migrate_app(
             async with connection.transaction():
                 await grant_recorded(connection, schema)
         indexes = await optional_indexes.pending(
-            connection, schema, correlation=found.postgres.correlation_index
+            connection,
+            schema,
+            correlation=found.postgres.correlation_index,
+            trace=found.postgres.trace_index,
         )
         if apply:
             await optional_indexes.apply(connection, indexes)

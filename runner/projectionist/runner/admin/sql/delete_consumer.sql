@@ -14,6 +14,9 @@ with named as (
 ), duplicates as (delete from {schema}.duplicates where consumer = $1
 ), positions as (delete from {schema}.positions where consumer = $1
 ), parked as (delete from {schema}.parked where consumer = $1
+), waiting as (delete from {schema}.parked_counts where consumer = $1
+), held as (delete from {schema}.held_counts where consumer = $1
+), minutes as (delete from {schema}.minute_counts where consumer = $1
 ), quarantine as (delete from {schema}.quarantine where consumer = $1
 ), incidents as (delete from {schema}.incidents where consumer = $1
 ), decisions as (delete from {schema}.decisions where consumer = $1

@@ -11,6 +11,12 @@ gone_positions as (
 gone_parked as (
     delete from {schema}.parked where consumer = $1
 ),
+gone_counts as (
+    delete from {schema}.parked_counts where consumer = $1
+),
+gone_held as (
+    delete from {schema}.held_counts where consumer = $1
+),
 gone_tried as (
     delete from {schema}.crash_marks where consumer = $1
 ),

@@ -1,21 +1,25 @@
--- One row a consumer: where it stands, from maintained counters and the few rows that wait. $1: rows counted at most.
+-- One row a consumer: where it stands, from counts that are kept beside what they count. Without order an event stands for itself.
+-- $1: add up counters too, which are many rows: one for each type, hour and process. `rate`: applied a second within a minute.
+with held as materialized (
+    select consumer, head, aggregates, events from {schema}.held_counts
+    union all
+    select consumer, state, events, events from {schema}.parked_counts where state is not null
+), now as materialized (
+    select minute, extract(minute from minute at time zone 'UTC')::smallint as place, extract(epoch from at - minute) / 60 as share
+    from clock_timestamp() as at cross join lateral date_trunc('minute', at, 'UTC') as minute
+)
 select c.name, v.kind, c.stream, c.paused, v.generation, v.revision, v.effects_mark, v.views,
-    coalesce((select jsonb_object_agg(outcome, n) from (
+    case when $1 then coalesce((select jsonb_object_agg(outcome, n) from (
         select outcome, sum(n)::bigint as n from {schema}.counters where consumer = c.number group by outcome
-    ) counted), '{}') as outcomes,
-    -- Without order an event stands for itself; of very many the first ones.
-    coalesce((select jsonb_object_agg(head, n) from (
-        select head, sum(n)::bigint as n from (
-            select head, count(*) as n from {schema}.positions where consumer = c.number and head <> 'clear' group by head
-            union all
-            select case when cause = 'stored' then 'draining' when due is null then 'waiting' else 'failed' end, count(*)
-            from (
-                select cause, due from {schema}.parked where consumer = c.number and not ordered limit $1
-            ) few group by 1
-        ) each group by head
-    ) held), '{}') as heads,
-    coalesce((select sum(parked) from {schema}.positions where consumer = c.number and head <> 'clear'), 0)::bigint
-        + (select count(*) from {schema}.parked where consumer = c.number and not ordered) as parked,
+    ) counted), '{}') else '{}' end as outcomes,
+    (select sum(m.applied * case when m.minute = now.minute then 1 else 1 - now.share end)::float8 / 60
+        from {schema}.minute_counts m
+        where m.consumer = c.number and m.place in (now.place, (now.place + 59) % 60)
+            and m.minute in (now.minute, now.minute - interval '1 minute')) as rate,
+    coalesce((select jsonb_object_agg(head, aggregates) from (
+        select head, sum(aggregates)::bigint as aggregates from held where consumer = c.number group by head having sum(aggregates) <> 0
+    ) states), '{}') as heads,
+    coalesce((select sum(events) from held where consumer = c.number), 0)::bigint as parked,
     (select extract(epoch from clock_timestamp() - min(received))::float8
         from {schema}.inbox where consumer = c.number and state = 'parked') as oldest_s,
     (select count(*) from {schema}.quarantine where consumer = c.number and state = 'quarantined') as quarantined,
@@ -27,8 +31,7 @@ select c.name, v.kind, c.stream, c.paused, v.generation, v.revision, v.effects_m
         ) order by number)
         from {schema}.runners where consumer = c.number and stopped is null and beat > clock_timestamp() - interval '1 minute'
     ), '[]') as runners,
-    coalesce((select sum(parked) from {schema}.positions where consumer = c.number and head = 'draining'), 0)::bigint
-        + (select count(*) from {schema}.parked where consumer = c.number and not ordered and cause = 'stored') as backlog,
+    coalesce((select sum(events) from held where consumer = c.number and head = 'draining'), 0)::bigint as backlog,
     (select jsonb_build_object('who', who, 'reason', reason, 'since', at)
         from {schema}.audit where c.paused and object = c.name || ': ' || c.name and action = 'pause'
         order by number desc limit 1) as pause,
@@ -36,6 +39,7 @@ select c.name, v.kind, c.stream, c.paused, v.generation, v.revision, v.effects_m
             'state', state, 'reason', reason, 'until_s', extract(epoch from until - clock_timestamp())::float8
         ) from {schema}.consumer_breakers where consumer = c.number and state <> 'closed') as breaker
 from {schema}.consumers c
+cross join now
 join lateral (
     -- Of a set each of its views says it.
     select case when s.alone then s.kinds[1] else 'set' end as kind,

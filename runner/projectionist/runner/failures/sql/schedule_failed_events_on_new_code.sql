@@ -8,7 +8,14 @@ with chosen as (
     where consumer = $1 and (source, id) in (select source, id from chosen) and due is null
     order by source, id
     for update
+), due as (
+    update {schema}.parked p set due = clock_timestamp()
+    from locked where p.consumer = $1 and p.source = locked.source and p.id = locked.id
+    returning p.source, p.id, p.cause, p.type, p.alike
+), counted as (
+    insert into {schema}.parked_counts (consumer, cause, type, alike, state, events)
+    select $1, cause, type, alike, state, n * count(*)
+    from due cross join (values ('waiting', -1), ('failed', 1)) s (state, n)
+    group by cause, type, alike, state, n
 )
-update {schema}.parked p set due = clock_timestamp()
-from locked where p.consumer = $1 and p.source = locked.source and p.id = locked.id
-returning p.source, p.id
+select source, id from due

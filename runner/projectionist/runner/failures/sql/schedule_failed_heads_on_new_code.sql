@@ -6,11 +6,19 @@ with chosen as (
     where p.consumer = $1 and p.head in ('waiting', 'failed') and p.finding is null and e.code is distinct from $2
     order by e.last_failed limit $3
 ), locked as (
-    select aggregate from {schema}.positions
+    select aggregate, head from {schema}.positions
     where consumer = $1 and aggregate in (select aggregate from chosen) and head in ('waiting', 'failed')
     order by aggregate
     for update
+), due as (
+    update {schema}.positions p set head = 'failed', due = clock_timestamp()
+    from locked where p.consumer = $1 and p.aggregate = locked.aggregate
+    returning p.aggregate, p.parked, locked.head as before
+), counted as (
+    insert into {schema}.held_counts (consumer, head, aggregates, events)
+    select $1, s.head, s.n * count(*), s.n * sum(due.parked)
+    from due cross join (values ('waiting', -1), ('failed', 1)) s (head, n)
+    where due.before = 'waiting'
+    group by s.head, s.n
 )
-update {schema}.positions p set head = 'failed', due = clock_timestamp()
-from locked where p.consumer = $1 and p.aggregate = locked.aggregate
-returning p.aggregate
+select aggregate from due

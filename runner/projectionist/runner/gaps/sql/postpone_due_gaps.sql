@@ -16,6 +16,12 @@ with stand as materialized (
         due = clock_timestamp()
             + case when lacks then least(interval '30 s', greatest($3::float8 * interval '1 second', age)) else interval '0' end
     from stand where p.consumer = $1 and p.aggregate = stand.aggregate
-    returning p.aggregate, lacks
+    returning p.aggregate, p.parked, lacks
+), counted as (
+    insert into {schema}.held_counts (consumer, head, aggregates, events)
+    select $1, s.head, s.n * count(*), s.n * sum(taken.parked)
+    from taken cross join (values ('gap', -1), ('draining', 1)) s (head, n)
+    where not taken.lacks
+    group by s.head, s.n
 )
 select aggregate from taken where lacks order by aggregate
