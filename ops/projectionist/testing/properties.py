@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from copy import copy
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,12 +12,14 @@ import msgspec
 
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.settings.settings import Policy
+from projectionist.projections.compiled.definition import ConsumerDefinition, compiled_of
+from projectionist.projections.compiled.view_set import SetDefinition
 from projectionist.projections.event import AnyEvent
 from projectionist.runner.decoding.decoder import Decoder
 from projectionist.runner.decoding.delivery import Delivery
 from projectionist.testing.event_drafts import EventPlace, arrival_of, drafted, subject_of
 from projectionist.testing.lookup_rows import LookupRows
-from projectionist.testing.memory_consumer import MemoryConsumer
+from projectionist.testing.memory_consumer import MemoryConsumer, MemoryView
 from projectionist.testing.purity import HandlerWatch
 from projectionist.testing.scenario import tested
 
@@ -34,14 +37,35 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from projectionist.core.nats.fast_client import Arrival
-    from projectionist.projections.compiled.definition import Definition
 
 __all__ = ["check_projection"]
 
 History: TypeAlias = Sequence[tuple[str, AnyEvent]]
 """Events in their order, each with its aggregate, `type/id`."""
+Lookups: TypeAlias = Sequence[LookupRows]
+"""The rows that each view looks up."""
 EXPECTED = ("Refuse", "Retry")
 """What handlers raise on purpose."""
+
+
+class DeliverySequence(msgspec.Struct, frozen=True):
+    """One way for the events of a history to come."""
+
+    batches: list[list[int]]
+    """Their places in the history."""
+    poisoned: frozenset[int] = frozenset()
+    """Those that fail at first, and are tried again when all else has come."""
+    killed: frozenset[int] = frozenset()
+    """The batches, by number, in which the process dies before they are committed: they come again."""
+
+    def __str__(self) -> str:
+        said = [f"delivered as {' | '.join(', '.join(str(at + 1) for at in one) for one in self.batches)}"]
+        said[0] += " (batches by |)"
+        if self.poisoned:
+            said.append(f"where {', '.join(str(at + 1) for at in sorted(self.poisoned))} failed at first")
+        if self.killed:
+            said.append(f"and the process died in batch {', '.join(str(n + 1) for n in sorted(self.killed))}")
+        return ", ".join(said)
 
 
 class Deliveries(msgspec.Struct, frozen=True):
@@ -53,39 +77,54 @@ class Deliveries(msgspec.Struct, frozen=True):
     """What comes once more at the end, by its place."""
     sizes: list[int]
     """Of the batches, over and over."""
+    lost: list[int]
+    """What is lost on its way, and sent again when all else has come, by its place."""
+    poisoned: list[int]
+    """What fails at first, by its place."""
+    killed: list[int]
+    """In which batches the process dies."""
 
-    def batches(self, history: History, *, keep_order: bool) -> Iterator[list[list[int]]]:
-        """Yield ways for the events to come, as their places in the history, in batches: last first, all at once, as
-        drawn. `keep_order`: of the events of an aggregate."""
+    def ways(self, history: History, *, keep_order: bool) -> Iterator[DeliverySequence]:
+        """Yield ways for the events to come: last first, all at once, as drawn, and so with failures and deaths.
+        `keep_order`: of the events of an aggregate."""
         late, places = self.late or [0], list(range(len(history)))
-        drawn = sorted(places, key=lambda at: at + late[at % len(late)])
+        lost = _within(self.lost, history) if not keep_order else frozenset()
+        drawn = sorted(places, key=lambda at: (at in lost, at + late[at % len(late)]))
         again = [at % len(history) for at in self.again if history]
         for order, sizes in ((places[::-1], [1]), (places, [len(places)]), (drawn, self.sizes or [1])):
             turns = {name: iter([at for at in places if history[at][0] == name]) for name, _ in history}
             kept = [next(turns[history[at][0]]) for at in order] if keep_order else order
-            yield list(_cut([*kept, *again], sizes))
+            batches = list(_cut([*kept, *again], sizes))
+            yield DeliverySequence(batches)
+        yield DeliverySequence(batches, _within(self.poisoned, history), _within(self.killed, batches))
 
 
+PLACES = st.lists(st.integers(0, 9), max_size=3)
 DELIVERIES = st.builds(
     Deliveries,
     late=st.lists(st.integers(0, 9), max_size=9),
-    again=st.lists(st.integers(0, 9), max_size=3),
+    again=PLACES,
     sizes=st.lists(st.integers(1, 4), max_size=4),
+    lost=PLACES,
+    poisoned=PLACES,
+    killed=PLACES,
 )
 
 
 def check_projection(
     consumer: type, *, events: SearchStrategy[History], looking_up: Iterable[object] = ()
 ) -> None:
-    """Check a Projection or Reactor with histories that Hypothesis draws: lists of (aggregate, event), in their order.
+    """Check a Projection, Reactor or ViewSet with histories that Hypothesis draws: lists of (aggregate, event), in
+    their order.
 
-    However they are delivered, twice, late, mixed with those of other aggregates, one by one or many at once, the rows
-    have to be the same, and each intent there once. AssertionError with the smallest history that shows otherwise, or
+    However they are delivered, twice, late, lost and sent again, mixed with those of other aggregates, one by one or
+    many at once; whatever fails at first and is tried again; wherever the process dies and begins anew: the rows have
+    to be the same, and each intent there once. AssertionError with the smallest history that shows otherwise, or
     shows a handler that asks the clock or chance, remembers something, changes its event, or raises by mistake.
     `looking_up`: the rows that handlers find in tables they look up.
     """
-    definition = tested(consumer)
-    lookup_rows = LookupRows(definition, looking_up)
+    definition = _tested(consumer)
+    lookup_rows = _lookups(definition, list(looking_up))
     shown: list[tuple[str, History, Deliveries]] = []
 
     def check(history: History, deliveries: Deliveries) -> None:
@@ -106,6 +145,24 @@ def check_projection(
         ) from None
 
 
+def _tested(consumer: type) -> ConsumerDefinition:
+    found = compiled_of(consumer)
+    return found if isinstance(found, SetDefinition) else tested(consumer)
+
+
+def _lookups(definition: ConsumerDefinition, rows: Sequence[object]) -> list[LookupRows]:
+    """Return the rows of each view's lookups. Raises DefinitionError for one that no view looks up."""
+    looked_up = [
+        {one.row for one in (*view.references, *(found.source for found in view.looks_up))}
+        for view in definition.views
+    ]
+    nobodys = [row for row in rows if not any(type(row) in some for some in looked_up)]
+    return [
+        LookupRows(view, [*(row for row in rows if type(row) in some), *nobodys])
+        for view, some in zip(definition.views, looked_up, strict=True)
+    ]
+
+
 def _check_shape(history: Sequence[object]) -> None:
     """Raise ProjectionistError for what was drawn and is no history."""
     for one in history:
@@ -117,7 +174,7 @@ def _check_shape(history: Sequence[object]) -> None:
 
 
 def _smallest(
-    definition: Definition, lookup_rows: LookupRows, wrong: str, history: History, deliveries: Deliveries
+    definition: ConsumerDefinition, lookup_rows: Lookups, wrong: str, history: History, deliveries: Deliveries
 ) -> str:
     """Leave out of a history, one after the other, what is not needed to show what is wrong; return what is then."""
     for at in reversed(range(len(history))):
@@ -135,29 +192,43 @@ def _cut(order: list[int], sizes: list[int]) -> Iterator[list[int]]:
         yield batch
 
 
+def _within(places: Iterable[int], among: Sized) -> frozenset[int]:
+    return frozenset(at % len(among) for at in places if len(among))
+
+
 def _wrong(
-    definition: Definition, lookup_rows: LookupRows, history: History, deliveries: Deliveries
+    definition: ConsumerDefinition, lookup_rows: Lookups, history: History, deliveries: Deliveries
 ) -> str | None:
-    watch, arrivals = HandlerWatch(definition), _arrivals(definition, history)
+    watch, arrivals = HandlerWatch(definition.views), _arrivals(definition, history)
     decoder = Decoder.of(definition, Policy())
 
-    def settled(batches: list[list[int]]) -> MemoryConsumer:
-        consumer = MemoryConsumer(definition, watch.step, lookup_rows)
+    def read(batch: list[int]) -> list[Delivery]:
+        return [_read(decoder, arrivals[at]) for at in batch]
+
+    def settled(way: DeliverySequence) -> MemoryConsumer:
+        views = [
+            MemoryView(view, watch.step, rows)
+            for view, rows in zip(definition.views, lookup_rows, strict=True)
+        ]
+        poisoned = [one.id for one in read(sorted(way.poisoned))]
+        consumer = MemoryConsumer(definition, views, poisoned)
         with watch.asking():
-            for batch in batches:
-                consumer.deliver([_read(decoder, arrivals[at]) for at in batch])
+            for number, batch in enumerate(way.batches):
+                if number in way.killed:
+                    copy(consumer).deliver(read(batch))  # what it made is gone with its process
+                consumer.deliver(read(batch))
+            consumer.mend()
         return consumer
 
-    single = [[at] for at in range(len(history))]
+    single = DeliverySequence([[at] for at in range(len(history))])
     first, again = settled(single), settled(single)
     found = f"it is not pure: {'; '.join(watch.seen)}" if watch.seen else _mistake(first)
-    if found is None and (difference := _difference(definition, first, again)):
+    if found is None and (difference := _difference(first, again)):
         found = f"it remembers something beside its rows: the same events, once more, gave\n  {difference}"
     keep_order = definition.sequence == "monotonic"
-    for batches in deliveries.batches(history, keep_order=keep_order) if found is None else ():
-        if difference := _difference(definition, first, settled(batches)):
-            shown = " | ".join(", ".join(str(at + 1) for at in batch) for batch in batches)
-            found = f"delivered as {shown} (batches by |), they gave\n  {difference}"
+    for way in deliveries.ways(history, keep_order=keep_order) if found is None else ():
+        if difference := _difference(first, settled(way)):
+            found = f"{way}, they gave\n  {difference}"
             break
     return None if found is None else _report(definition, history, found)
 
@@ -169,7 +240,7 @@ def _mistake(consumer: MemoryConsumer) -> str | None:
     return None
 
 
-def _arrivals(definition: Definition, history: History) -> list[Arrival]:
+def _arrivals(definition: ConsumerDefinition, history: History) -> list[Arrival]:
     """Return each event as a producer writes it, in consecutive versions of its aggregate."""
     versions = Counter[str]()
     begin = definition.baseline - 1 if isinstance(definition.baseline, int) else 0
@@ -189,8 +260,16 @@ def _read(decoder: Decoder, arrival: Arrival) -> Delivery:
     return found
 
 
-def _difference(definition: Definition, one: MemoryConsumer, other: MemoryConsumer) -> str | None:
-    names = [column.name for column in definition.table.columns] if definition.table else []
+def _difference(one: MemoryConsumer, other: MemoryConsumer) -> str | None:
+    for mine, theirs in zip(one.views, other.views, strict=True):
+        if found := _other_rows(mine, theirs):
+            return f"{found} of {mine.definition.name}" if len(one.views) > 1 else found
+    return _other_intents(one, other)
+
+
+def _other_rows(one: MemoryView, other: MemoryView) -> str | None:
+    table = one.definition.table
+    names = [column.name for column in table.columns] if table else []
     for key in sorted({*one.rows, *other.rows}, key=repr):
         left, right = one.rows.get(key), other.rows.get(key)
         if left is None or right is None:
@@ -201,6 +280,10 @@ def _difference(definition: Definition, one: MemoryConsumer, other: MemoryConsum
                 f"{n} = {b!r}, not {a!r}" for n, a, b in zip(names, left, right, strict=True) if a != b
             ]
             return f"row {key!r} with {', '.join(changed)}"
+    return None
+
+
+def _other_intents(one: MemoryConsumer, other: MemoryConsumer) -> str | None:
     mine, theirs = Counter(one.intents), Counter(other.intents)
     for one_of in [*(theirs - mine), *(mine - theirs)]:
         event, slot, body, due = one_of
@@ -214,6 +297,6 @@ def _difference(definition: Definition, one: MemoryConsumer, other: MemoryConsum
     return None
 
 
-def _report(definition: Definition, history: History, found: str) -> str:
+def _report(definition: ConsumerDefinition, history: History, found: str) -> str:
     lines = [f"  {at}  {aggregate}  {event!r}" for at, (aggregate, event) in enumerate(history, 1)]
     return "\n".join([f"{definition.name} and the events", *lines, found])

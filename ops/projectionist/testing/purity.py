@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from datetime import date
@@ -30,11 +30,10 @@ _ASKED = {
 
 
 class HandlerWatch:
-    """What was seen of the functions of one consumer's class."""
+    """What was seen of the functions of one consumer's classes."""
 
-    def __init__(self, definition: Definition) -> None:
-        self._name = definition.cls.__name__
-        handlers = set(definition.handlers.values())
+    def __init__(self, views: Iterable[Definition]) -> None:
+        handlers = {one for view in views for one in view.handlers.values()}
         given = [(h.call, h.key, h.each, h.when, *(one.by for one in h.lookups.values())) for h in handlers]
         functions = {one for several in given for one in several if callable(one)}
         codes = [(getattr(one, "__code__", None), one) for one in functions]

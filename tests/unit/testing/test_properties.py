@@ -30,6 +30,7 @@ from projectionist.api import (
     Scheduled,
     SqlProjection,
     Tx,
+    ViewSet,
     event,
     on,
 )
@@ -154,7 +155,41 @@ class SoundMarks(Projection, **PLACE, table="sound_marks", key=("box", "no")):
         yield Delete()
 
 
-@pytest.mark.parametrize("sound", [SoundBox, SoundOwner, SoundReactor, SoundUnordered, SoundMarks])
+class BoxOfSet(Projection, table="box_of_set", key="box"):
+    box: str
+    pieces: int = 0
+
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> None:
+        self.pieces += event.pieces
+
+    @on(BoxClosed)
+    def closed(self, event: BoxClosed) -> Delete:
+        return Delete()
+
+
+class OwnerOfSet(Projection, table="owner_of_set", key="owner"):
+    owner: str
+    pieces: int = 0
+
+    @on(BoxFilled, key="owner")
+    def filled(self, event: BoxFilled) -> None:
+        self.pieces += event.pieces
+
+
+class TellerOfSet(Reactor):
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> BoxTold:
+        if event.pieces == 1:
+            raise Refuse("too few")
+        return BoxTold(to=event.owner)
+
+
+class SoundSet(ViewSet, **PLACE, views=[BoxOfSet, OwnerOfSet, TellerOfSet]):
+    """What its teller refuses has happened in none of its views."""
+
+
+@pytest.mark.parametrize("sound", [SoundBox, SoundOwner, SoundReactor, SoundUnordered, SoundMarks, SoundSet])
 def test_a_sound_consumer_passes(sound: type) -> None:
     check_projection(sound, events=HISTORIES)
 
@@ -248,6 +283,31 @@ class RemembersOnce(Reactor, **PLACE):
         return BoxTold(to=event.owner)
 
 
+class CountsBeside(Projection, **PLACE, table="counts_beside", key="box"):
+    """Begins anew with each new row, so that only a try that came to nothing shows what it remembers."""
+
+    box: str
+    pieces: int = 0
+
+    @on(BoxFilled)
+    def filled(self, event: BoxFilled) -> None:
+        PIECES[self.box] = event.pieces + (PIECES[self.box] if self.pieces else 0)
+        self.pieces = PIECES[self.box]
+
+
+class LastOfSet(Projection, table="last_of_set", key="owner"):
+    owner: str
+    pieces: int = 0
+
+    @on(BoxFilled, key="owner")
+    def filled(self, event: BoxFilled) -> None:
+        self.pieces = event.pieces
+
+
+class UnsoundSet(ViewSet, **PLACE, views=[BoxOfSet, LastOfSet]):
+    """One of its views is what the last one says."""
+
+
 class ChangesEvent(Projection, **PLACE, table="changes_event", key="box"):
     box: str
     marks: str = ""
@@ -278,6 +338,7 @@ def a_thousand_histories() -> Iterator[None]:
 
 REMEMBERED: list[str] = []
 ONCE: set[tuple[str, int]] = set()
+PIECES: dict[str, int] = {}
 
 
 @pytest.mark.parametrize(
@@ -294,6 +355,11 @@ ONCE: set[tuple[str, int]] = set()
         (DrawsId, r"DrawsId.filled asks for os.urandom"),
         (Remembers, r"remembers something beside its rows.*\n  row '\d' with number = \d+, not \d+"),
         (RemembersOnce, r"remembers something beside its rows.*\n  no intents BoxTold"),
+        (
+            CountsBeside,
+            r"(failed at first|the process died).*they gave\n  row '\d' with pieces = \d+, not \d+",
+        ),
+        (UnsoundSet, r"delivered as .*they gave\n  row 'ann' with pieces = \d, not \d of LastOfSet"),
         (ChangesEvent, r"ChangesEvent.marked changes its BoxMarked"),
         (Errs, r"event box/\d:1 failed: ZeroDivisionError"),
     ],
