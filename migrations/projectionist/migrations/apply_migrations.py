@@ -7,7 +7,9 @@ from importlib.metadata import version
 import asyncpg
 
 from projectionist.core.postgres.connections import Connection, advisory_key
+from projectionist.core.postgres.lock_probe import refuse_weak_locks
 from projectionist.core.postgres.statements import Statements
+from projectionist.core.settings.settings import Postgres
 from projectionist.migrations.catalog import (
     PACKAGE,
     AppliedMigration,
@@ -29,9 +31,10 @@ async def plan(connection: Connection, schema: str) -> list[Migration]:
     return pending(released(schema), await _applied(connection, schema))
 
 
-async def refuse_pending(connection: Connection, schema: str) -> None:
-    """Raise MigrationError if the database lacks tables of this release."""
-    if await plan(connection, schema):
+async def refuse_unprepared(connection: Connection, postgres: Postgres) -> None:
+    """Raise MigrationError if the database lacks tables of this release, LockShared if it lacks our locks."""
+    await refuse_weak_locks(connection, postgres)
+    if await plan(connection, postgres.schema):
         raise MigrationError(
             "the database lacks tables of this release", remedy="Run `projectionist migrate`"
         )

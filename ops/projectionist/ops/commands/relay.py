@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(app: App, consumers: list[str], settings: Settings) -> int:
     from projectionist.core.task_groups import unwrap_single_exception
-    from projectionist.migrations import refuse_pending
+    from projectionist.migrations import refuse_unprepared
     from projectionist.ops.cli.process_telemetry import telling
     from projectionist.outbox.relay.relay import run as serve
 
-    prepared = partial(refuse_pending, schema=settings.postgres.schema)
+    prepared = partial(refuse_unprepared, postgres=settings.postgres)
 
     def begun() -> None:
         note(f"relaying to {', '.join(app.providers)}; Ctrl-C stops")

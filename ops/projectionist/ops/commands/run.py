@@ -78,11 +78,11 @@ async def _run(
     allow_older_code: bool,
 ) -> int:
     from projectionist.core.task_groups import unwrap_single_exception
-    from projectionist.migrations import refuse_pending
+    from projectionist.migrations import refuse_unprepared
     from projectionist.ops.cli.process_telemetry import telling
     from projectionist.runner.process.run import run as serve
 
-    prepared = partial(refuse_pending, schema=settings.postgres.schema)
+    prepared = partial(refuse_unprepared, postgres=settings.postgres)
     with unwrap_single_exception():
         async with telling(settings, "projectionist-run", upward) as health:
             await serve(

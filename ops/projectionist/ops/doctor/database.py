@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from projectionist.core.postgres.database_identity import ADOPT, Likeness, likeness, place
+from projectionist.core.postgres.lock_probe import LockShared, refuse_weak_locks
 from projectionist.core.postgres.sessions import is_pooled
 from projectionist.core.postgres.statements import Statements
 from projectionist.ops.doctor.check import Check, attention, note, well
@@ -14,7 +15,7 @@ from projectionist.ops.doctor.check import Check, attention, note, well
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection, Row
     from projectionist.core.postgres.database_identity import Owner
-    from projectionist.core.settings.settings import Settings
+    from projectionist.core.settings.settings import Postgres, Settings
 
 OLDEST = 140_000
 """A purge reads a table by ranges of pages, which PostgreSQL can do from 14 on."""
@@ -45,6 +46,15 @@ async def look(connection: Connection, settings: Settings, consumers: int) -> li
         _clock(skew, ABOUT),
         *_tables(tables),
     ]
+
+
+async def locks(postgres: Postgres, connection: Connection) -> list[Check]:
+    """Check, by trying, that a lock keeps others out: not every engine that answers like PostgreSQL has real ones."""
+    try:
+        await refuse_weak_locks(connection, postgres)
+    except LockShared as error:
+        return [attention(ABOUT, "locks", error.message, error.remedy)]
+    return []
 
 
 async def home(connection: Connection, schema: str, recorded: Owner | None) -> list[Check]:

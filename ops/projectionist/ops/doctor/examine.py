@@ -96,6 +96,7 @@ async def _database(
         return None, None
     try:
         checks += await database.look(connection, settings, len(app.definitions))
+        checks += await database.locks(settings.postgres, connection)
         pending = [one.name for one in await plan(connection, settings.postgres.schema)]
         if pending:
             checks.append(

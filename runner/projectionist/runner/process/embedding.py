@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from projectionist.core.errors import DefinitionError
-from projectionist.migrations import refuse_pending
+from projectionist.migrations import refuse_unprepared
 from projectionist.outbox.relay import relay
 from projectionist.runner.process.end_reason import end_reason
 from projectionist.runner.process.migrate_app import migrate_app
@@ -112,7 +112,7 @@ def _parts(
     consumers: Sequence[str],
     running: Running,
 ) -> list[Part]:
-    prepared = partial(refuse_pending, schema=settings.postgres.schema)
+    prepared = partial(refuse_unprepared, postgres=settings.postgres)
     parts: list[Part] = []
     if definitions:
         health = running.part()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.postgres.connections import connect
+from projectionist.core.postgres.lock_probe import refuse_weak_locks
 from projectionist.core.postgres.rights import grant_recorded
 from projectionist.migrations import Migration, migrate, optional_indexes, plan
 from projectionist.runner.read_models.change_plan import Change
@@ -37,6 +38,8 @@ async def migrate_app(
     schema = found.postgres.schema
     connection = await connect(found.postgres, application_name="projectionist migrate")
     try:
+        if apply:
+            await refuse_weak_locks(connection, found.postgres)
         release = await (migrate if apply else plan)(connection, schema)
         if release and not apply:
             fresh = [
