@@ -14,7 +14,7 @@ from tests.support.process import projectionist
 from tests.support.set_lookups import folded as looked_up
 from tests.support.set_lookups import looking_set
 from tests.support.shop_app import LOOKING_APP, SET_APP, environment
-from tests.support.view_sets import folded, view_set
+from tests.support.view_sets import Happened, folded, view_set
 
 pytestmark = pytest.mark.asyncio
 
@@ -63,3 +63,36 @@ async def _two_are_killed(live: ConsumerHarness, app: str) -> None:
         async with projectionist("run", app, env=env, kill_at={"batch.committed": 2}) as other:
             doomed.signal(signal.SIGKILL)
             assert (await doomed.ended()).code == (await other.ended()).code == -signal.SIGKILL
+
+
+async def test_a_view_joins_under_load_though_each_process_that_builds_it_is_killed(
+    live: ConsumerHarness,
+) -> None:
+    """With rows copied, with the swap written, and with it committed: old code serves until then, new code after it."""
+    few, shop, chance = view_set(live.stream, order=[0, 1, 3]), view_set(live.stream), random.Random(8)
+    events = list(histories(60, chance))
+    third = len(events) // 3
+    env = environment(live, batch__max_rows="30")
+
+    async def publish(some: list[Happened]) -> None:
+        await live.publish_all((event, name, version, f"{name}:{version}") for name, version, event in some)
+
+    await live.migrate(few.Shop)
+    await publish(events[:third])
+    await live.settle(few.Shop)
+    await live.migrate(shop.Shop)
+    for point, some in (
+        ("rebuild.copied", events[third : 2 * third]),
+        ("swap.written", events[2 * third :]),
+        ("swap.committed", []),
+    ):
+        await live.pool.execute("update projectionist.leases set expires_at = clock_timestamp()")
+        async with projectionist("run", SET_APP, env=env, kill_at={point: 1}) as builder:
+            await publish(some)
+            assert (await builder.ended()).code == -signal.SIGKILL
+        state = await inspection.value(live, "views", "state", name="Spend")
+        assert state == ("live" if point == "swap.committed" else "joining")
+    await live.settle(shop.Shop, processes=2)
+
+    assert await tables(live) == folded(events)
+    assert await live.unaccounted(shop.Shop) == []

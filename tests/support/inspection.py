@@ -28,7 +28,7 @@ FIELDS = {
     "dirty_marks": "mark",
     "duplicates": "id seq",
     "floors": "floor purged purged_from written",
-    "generations": "generation state",
+    "generations": "build generation state view",
     "held_counts": "",
     "inbox": "consumer data hash id incarnation seq state",
     "incidents": "aggregate closed detail id kind seq version",
@@ -45,7 +45,7 @@ FIELDS = {
     "runners": "instance leased_until number stopped",
     "setbacks": "consumer",
     "settled_batches": "",
-    "views": "code effects_incarnation effects_mark name number own_type revision",
+    "views": "code effects_incarnation effects_mark generation name number own_type revision state",
 }
 """The tables that tests read, and what they call the fields: as the columns, unless `COLUMNS` has another name."""
 COLUMNS: dict[tuple[str, str], str] = {}

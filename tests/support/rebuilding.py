@@ -22,7 +22,7 @@ from projectionist.core.nats import connections
 from projectionist.core.operator import Act
 from projectionist.core.postgres.connections import Connection
 from projectionist.projections import definition
-from projectionist.projections.compiled.definition import Definition
+from projectionist.projections.compiled.definition import Definition, consumer_definition
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged, Progress
 from projectionist.runner.rebuild.rebuild import Options, Rebuild, Rebuilt, give_up
@@ -67,15 +67,21 @@ class RebuildHarness:
         self._asleep[building].set()
 
     async def rebuild(
-        self, cls: type, *, progress: Progress | None = None, times: RebuildTimes = USUAL, **options: Any
+        self,
+        cls: type,
+        *views: type,
+        progress: Progress | None = None,
+        times: RebuildTimes = USUAL,
+        **options: Any,
     ) -> Rebuilt:
-        """Rebuild a consumer to its end."""
+        """Rebuild a consumer, or of a set these views, to its end."""
         client = await connections.connect(self.harness.settings.nats, name="builder")
         try:
-            one = definition(cls)
+            one = consumer_definition(cls)
             told = progress or Logged(one.name)
-            wanted = Options(**options)
-            return await Rebuild(one, self.harness.settings, client, told, wanted, times=times).run()
+            given = (one, self.harness.settings, client, told, Options(**options))
+            named = [view for view in one.views if view.cls in views] or None
+            return await Rebuild(*given, views=named, times=times).run()
         finally:
             await client.close()
 
@@ -100,10 +106,10 @@ class RebuildHarness:
             await client.close()
 
     @asynccontextmanager
-    async def reading(self, cls: type, **options: Any) -> AsyncIterator[asyncio.Task[Rebuilt]]:
+    async def reading(self, cls: type, *views: type, **options: Any) -> AsyncIterator[asyncio.Task[Rebuilt]]:
         """A builder that is alive and in the middle of reading inside the block, and goes on after it."""
-        slow = Slow(definition(cls).name)
-        building = asyncio.create_task(self.rebuild(cls, progress=slow, **options))
+        slow = Slow(consumer_definition(cls).name)
+        building = asyncio.create_task(self.rebuild(cls, *views, progress=slow, **options))
         try:
             await slow.reached.wait()
             yield building
@@ -153,7 +159,7 @@ class RebuildHarness:
 
     async def give_up(self, cls: type) -> list[int]:
         """Abort the open build; its generations."""
-        return list((await give_up(definition(cls), self.harness.settings)).values())
+        return list((await give_up(consumer_definition(cls), self.harness.settings)).values())
 
     async def effects(self) -> Effects:
         """The outbox and the journal, as they stand."""

@@ -51,8 +51,15 @@ class Folded(NamedTuple):
     receipts: list[tuple[str, int]]
 
 
-def view_set(stream: Stream, *, order: Iterable[int] = range(4), **policy: Any) -> SimpleNamespace:
-    """Four views and the set of them, which lists them in this order."""
+def view_set(
+    stream: Stream,
+    *,
+    order: Iterable[int] = range(4),
+    lines_revision: int = 1,
+    edition: int = 1,
+    **policy: Any,
+) -> SimpleNamespace:
+    """Four views and the set of them, which lists them in this order; another `edition` is other code for the same."""
 
     class Summary(Projection, table="summary", key="order_id"):
         order_id: str
@@ -73,14 +80,14 @@ def view_set(stream: Stream, *, order: Iterable[int] = range(4), **policy: Any) 
         def cancelled(self, event: Cancelled) -> None:
             self.lines = 0
 
-    class Lines(Projection, table="lines", key=("order_id", "line")):
+    class Lines(Projection, table="lines", key=("order_id", "line"), revision=lines_revision):
         order_id: str
         line: int
         cents: int = 0
 
         @on(Placed, each=lambda event: range(len(event.prices)))
         def placed(self, event: Placed) -> None:
-            self.cents = event.prices[self.line]
+            self.cents = event.prices[self.line] * edition // edition
             if self.cents < 0:
                 raise ValueError("less than nothing")
 

@@ -287,6 +287,7 @@ CREATE TABLE projectionist.builds (
     started timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     touched timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     ended timestamp with time zone,
+    top bigint DEFAULT 0 NOT NULL,
     CONSTRAINT builds_kind_check CHECK ((kind = ANY (ARRAY['rebuild'::text, 'rollback'::text]))),
     CONSTRAINT builds_phase_check CHECK ((phase = ANY (ARRAY['open'::text, 'bulk'::text, 'catch_up'::text, 'done'::text, 'aborted'::text])))
 )
@@ -305,6 +306,8 @@ COMMENT ON COLUMN projectionist.builds.positions IS 'under which build the posit
 COMMENT ON COLUMN projectionist.builds.settled IS 'the transaction after which the shadow held its rows: older snapshots do not see them';
 
 COMMENT ON COLUMN projectionist.builds.settled_at IS 'a moment after the commit of that transaction';
+
+COMMENT ON COLUMN projectionist.builds.top IS 'up to this sequence a view that joins makes no effects: the stream''s last when it was opened, and what was folded since';
 
 ALTER TABLE projectionist.builds ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.builds_number_seq

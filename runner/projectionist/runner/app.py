@@ -112,6 +112,21 @@ class App:
         found = [view for name in names for view in sets.get(name) or (self.view(name),)]
         return tuple(dict.fromkeys(found)) or self.views
 
+    def by_consumer(self, names: Sequence[str]) -> Mapping[ConsumerDefinition, tuple[Definition, ...] | None]:
+        """Return the consumers that these names are about, each with those of its views that are named; None for all of
+        them."""
+        found: dict[ConsumerDefinition, tuple[Definition, ...] | None] = {}
+        for name in names:
+            whole = next((one for one in self.definitions if name in {one.name, one.cls.__name__}), None)
+            if whole is not None:
+                found[whole] = None
+                continue
+            view = self.view(name)
+            owner = self.definition(view.consumer)
+            if (before := found.get(owner, ())) is not None:
+                found[owner] = tuple(dict.fromkeys((*before, view)))
+        return found
+
     def stream_of(self, event: type[AnyEvent]) -> Stream:
         """Return the stream that events of this class are published to."""
         kind = type_of(event)

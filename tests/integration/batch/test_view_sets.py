@@ -17,14 +17,17 @@ from tests.support.servers import SCHEMA
 from tests.support.view_sets import Cancelled, Folded, Happened, Paid, Placed, folded, view_set
 from tests.support.waiting import HANG_S
 
+from projectionist.core.operator import Act
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.settings.settings import BatchLimits as Limits
 from projectionist.projections import Event
+from projectionist.projections.compiled.definition import consumer_definition
 from projectionist.runner import App
 from projectionist.runner.app import AppError
 from projectionist.runner.batch.consumer import Superseded
 
 pytestmark = pytest.mark.asyncio
+ACT = Act("ann", "tried")
 
 TABLES = ["summary", "lines", "spend"]
 """In the order of their views' numbers."""
@@ -224,3 +227,69 @@ async def test_a_reader_that_waited_sees_all_views_at_one_version(live: Consumer
         AppError, match=r"'Lines' is a view of the set 'Shop', which goes as a whole. Name Shop"
     ):
         await app.wait_for("Lines", "order/o1", 2)
+
+
+async def test_a_lost_event_holds_its_aggregate_in_all_views_until_it_is_given_up(
+    live: ConsumerHarness,
+) -> None:
+    """Of three orders a version is nowhere: what came before stands in all views, and then what is left."""
+    shop, events = view_set(live.stream), list(histories(30, random.Random(5)))
+    lost = {"o03": 2, "o07": 1, "o11": 5}
+    await live.migrate(shop.Shop)
+    left = [one for one in events if lost.get(one[0]) != one[1]]
+    await live.publish_all((event, name, version, f"{name}:{version}") for name, version, event in left)
+
+    async with live.running(shop.Shop, processes=2, limits=Limits(max_rows=30)):
+        await live.settled(shop.Shop)
+        for name in lost:
+            await inspection.reaches("waiting", inspection.head_state, live, f"order/{name}")
+        assert await tables(live) == folded(one for one in events if one[1] < lost.get(one[0], 99))
+        async with live.verbs(shop.Shop) as verbs:
+            for name, version in lost.items():
+                await verbs.accept_gap(f"order/{name}", version, version, ACT)
+        for name in lost:
+            await inspection.reaches("clear", inspection.head_state, live, f"order/{name}")
+
+    assert await tables(live) == folded(left)
+    assert await live.unaccounted(shop.Shop) == []
+
+
+async def test_new_code_of_one_view_takes_over_from_old_under_load(
+    live: ConsumerHarness,
+) -> None:
+    """Two old runners are at work; the new one adopts its code at its start, and they stop at their next batches."""
+    old, new, chance = view_set(live.stream), view_set(live.stream, edition=2), random.Random(6)
+    assert code_of(old) != code_of(new)
+    events = list(histories(60, chance))
+    sent = [*events, *chance.sample(events, len(events) // 5)]
+    chance.shuffle(sent)
+    half = len(sent) // 2
+
+    async def publish(some: list[Happened]) -> None:
+        await live.publish_all((event, name, version, f"{name}:{version}") for name, version, event in some)
+
+    async def replaced() -> None:
+        async with live.running(old.Shop, processes=2, limits=Limits(max_rows=10)):
+            await publish(sent[:half])
+            async with live.running(new.Shop, limits=Limits(max_rows=10)):
+                await publish(sent[half:])
+                await live.settled(new.Shop)
+                for number in range(100):  # of which each takes the batch of one of them
+                    await live.publish(Placed("late", (1,)), f"late{number}", 1, id=f"late{number}:1")
+                    await live.settled(new.Shop)
+
+    await live.migrate(old.Shop)
+    with pytest.raises(Superseded, match="newer code"):
+        await replaced()
+    await live.settle(new.Shop, processes=2)
+
+    late = await inspection.count(live, "inbox") - len(events)
+    assert await tables(live) == folded(
+        [*events, *((f"late{n}", 1, Placed("late", (1,))) for n in range(late))]
+    )
+    assert await live.unaccounted(new.Shop) == []
+
+
+def code_of(shop: Any) -> bytes:
+    """The fingerprint of the code of a set."""
+    return consumer_definition(shop.Shop).code

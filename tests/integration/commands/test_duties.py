@@ -61,6 +61,7 @@ CALLS: dict[str, Duty] = {
     f"breaker reset Orders {WHY}": Duty.OPERATOR,
     f"pause Orders {WHY}": Duty.OPERATOR,
     f"resume Orders {WHY}": Duty.OPERATOR,
+    f"views attach More {WHY}": Duty.OPERATOR,
     f"verify {APP} Orders": Duty.RUNNER,
     f"recompute {APP} Orders o1 {WHY}": Duty.RUNNER,
     f"replay {APP} Orders --from 1 {WHY}": Duty.RUNNER,
@@ -85,6 +86,8 @@ LEFT = """
     select key, 1, 'shop', 'e1', 's', 'c', 'p', 'd', 'pass', '', '' from unnest('{one,other}'::text[]) key;
     insert into {s}.outbox (seq, provider, destination, lane, place, state)
     select seq, 'p', 'd', key, seq, 'dead' from {s}.intents where key in ('one', 'other');
+    insert into {s}.views (consumer, name, key_name, kind, shape, code, state)
+    values (1, 'More', 'More', 'reactor', '', '', 'detached');
     insert into {s}.incidents (consumer, kind, incarnation, seq, detail) values (1, 'late', 1, 1, 'd');
     insert into {s}.operations (kind, chosen, who, reason, rate, patience_s)
     values ('retry_parked', '{}', 'ann', 'r', 9, 0), ('retry_parked', '{}', 'ann', 'r', 9, 0)"""

@@ -69,8 +69,10 @@ async def test_a_journey_tells_of_a_set_once_with_the_rows_of_all_views_and_why_
         (("recompute", SET_APP, "Shop", "o1", *WHY), "is a set of views. Name one of them: Shop.Summary"),
         (("verify", SET_APP, "Receipts"), "Receipts is a Reactor"),
         (("pause", "Shop.Lines", *WHY), "there is no consumer 'Shop.Lines'"),
-        (("replay", SET_APP, "Shop", "--from", "1", "--to", "2", *WHY), "is a set of views"),
-        (("erase", SET_APP, "--event", "o1:1", *WHY), "Shop is a set of views"),
+        (
+            ("replay", SET_APP, "Shop.Lines", "--from", "1", "--to", "2", *WHY),
+            "which goes as a whole. Name Shop",
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -81,3 +83,46 @@ async def test_what_a_set_or_a_view_of_it_cannot_do_is_refused(
     ended = await cli.run(*words)
     assert (ended.code in (1, 2), why in ended.err) == (True, True), ended.err
     assert await inspection.count(live, "audit") == before
+
+
+async def test_an_aggregate_is_erased_from_all_views_as_a_rebuild_would_make_them(
+    live: ConsumerHarness, cli: Cli
+) -> None:
+    """Rows of its own go, and those that others share are folded anew."""
+    await sent(live)
+    (planned,) = (await cli.seen("erase", SET_APP, "--aggregate", "order/o1", "--plan"))["consumers"]
+    assert planned["rows"] == "Summary: 1 row goes; Lines: its own rows go; Spend: 1 rows are folded anew"
+
+    done = await cli.seen("erase", SET_APP, "--aggregate", "order/o1", *WHY)
+
+    assert done["undone"] == []
+    assert await live.rows("summary") == [("o2", "bob", 2, 2), ("o3", "ann", 2, 2)]
+    assert await live.rows("lines", "1, 2") == [(name, at, at + 5) for name in ("o2", "o3") for at in (0, 1)]
+    assert await live.rows("spend") == [("ann", 1, 11), ("bob", 1, 11)]
+    (rebuilt,) = (await cli.seen("rebuild", SET_APP, "Shop"))["rebuilt"]
+    assert [one["compared"]["differences"] for one in rebuilt["views"]] == [[], [], []]
+
+
+async def test_an_event_is_erased_from_all_views_and_what_is_left_out_is_told(
+    live: ConsumerHarness, cli: Cli
+) -> None:
+    await sent(live)
+    await cli.done("views", "detach", "Shop.Lines", *WHY)
+    done = await cli.seen("erase", SET_APP, "--event", "o3:1", *WHY)
+    assert await live.rows("spend") == [("ann", 1, 11), ("bob", 1, 11)]
+    assert [row[:3] for row in await live.rows("summary")] == [
+        ("o1", "ann", 2),
+        ("o2", "bob", 2),
+        ("o3", "", 0),
+    ]
+    [undone] = done["undone"]
+    assert undone.startswith(
+        "rows of Lines: no batch writes them while it is detached; `projectionist rebuild"
+    )
+
+
+async def sent(live: ConsumerHarness) -> None:
+    """Every intent has been sent."""
+    await inspection.count(live, "intents")  # unpacks what is staged
+    await live.pool.execute("update projectionist.intents set state = 'sent'")
+    await live.pool.execute("delete from projectionist.outbox")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.integration.batch.test_view_sets import histories, tables
 from tests.support import inspection
 from tests.support.process import run_projectionist
 from tests.support.rebuilding import RebuildHarness, shop_app
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPaid, OrderPlaced, shop
+from tests.support.view_sets import folded, view_set
 
 from projectionist.core.nats import connections
 from projectionist.core.operator import Act
 from projectionist.core.settings.settings import Policy
-from projectionist.projections import definition
+from projectionist.projections.compiled.definition import consumer_definition
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.jetstream.stream_range import Range, span_of
@@ -37,7 +40,7 @@ async def replay(
     try:
         async with rebuilds.harness.pool.acquire() as connection:
             queries = Queries(connection, SCHEMA)
-            given: tuple[Any, ...] = (queries, definition(cls), settings, client, Logged("replay"))
+            given: tuple[Any, ...] = (queries, consumer_definition(cls), settings, client, Logged("replay"))
             return await Replayer(*given).run(span, ACT, dry_run=dry_run)
     finally:
         await client.close()
@@ -157,3 +160,19 @@ async def test_the_command_says_what_is_left_to_the_runner(rebuilds: RebuildHarn
     assert "2 not settled by anybody, left to the runner: order/o2 v1, order/o2 v2" in told.out
     told = await run_projectionist(*words, "--dry-run", "--to", "2", "--json", cwd=tmp_path, **env)
     assert (told.code, json.loads(told.out)["replayed"]["settled"]) == (0, 2)
+
+
+async def test_what_is_replayed_to_a_set_is_applied_in_all_its_views_once(rebuilds: RebuildHarness) -> None:
+    live, events = rebuilds.harness, list(histories(12, random.Random(4)))
+    made = view_set(live.stream)
+    sent = [(event, name, version, f"{name}:{version}") for name, version, event in events]
+    await live.migrate(made.Shop)
+    await live.publish_all(sent[:1])
+    await live.settle(made.Shop)
+    await live.publish_all(sent[1:])
+    told = await replay(rebuilds, made.Shop, Range(1, len(events)), "no-effects", dry_run=True)
+    assert (told.consumer, told.unsettled) == ("Shop", len(events) - 1)
+    for _ in range(2):
+        await replay(rebuilds, made.Shop, Range(1, len(events)), "allow")
+
+    assert await tables(live) == folded(events)

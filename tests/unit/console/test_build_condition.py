@@ -21,6 +21,7 @@ from projectionist.runner.rebuild.table_pairs import Difference
 NOW = datetime.now(UTC)
 OPEN = BuildReport(
     consumer="Orders",
+    view="Orders",
     kind="rebuild",
     generation=4,
     revision=1,

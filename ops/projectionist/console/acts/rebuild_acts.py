@@ -64,15 +64,14 @@ async def _free(db: ConsoleDatabase, given: Given) -> Definition:
 
 async def _ask_rebuild(db: ConsoleDatabase, given: Given) -> Question:
     definition = await _free(db, given)
-    row = await registered(db.queries, definition)
     async with db.broker() as client:
-        found = await plan(db.queries, definition, db.settings, client, row, measured_s=MEASURED_S)
+        found = await plan(db.queries, definition, db.settings, client, measured_s=MEASURED_S)
     if found.refused:
         raise NotThere(f"a rebuild of {definition.name} is refused: {found.refused}")
     goes_on = f" It goes on with what is open: {found.open_build}." if found.open_build else ""
     return Question(
         title=f"Rebuild {definition.name}",
-        fact=f"Generation {found.generation} is made beside the live one, from {count(found.events)} events.",
+        fact=f"Generation {found.views[0].generation} is made beside the live one, from {count(found.events)} events.",
         says="Readers and batches go on meanwhile. It is compared, and swapped in if it is the same, or if other "
         f"code made the live rows; otherwise it waits for a decision. No effect is made.{goes_on}",
         label=f"Rebuild {definition.name}",

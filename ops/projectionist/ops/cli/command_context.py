@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings, Telemetry
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.history.progress import Progress
 
 
@@ -38,7 +38,10 @@ class AtWork:
     """Open connections, and the consumers the arguments name."""
 
     settings: Settings
+    app: App
     definitions: tuple[Definition, ...]
+    builds: Mapping[ConsumerDefinition, tuple[Definition, ...] | None]
+    """The same by consumer: those of its views that are named, None for all of them."""
     names: tuple[str, ...]
     """What stood behind the consumers' names, for commands that take more."""
     connection: Connection
@@ -76,7 +79,8 @@ async def at_work(
     if not names and not unnamed:
         raise UsageError("no consumer is named", remedy=f"Write `projectionist {command} APP NAME`")
     loaded = app_arguments.load(app, App)
-    chosen = loaded.chosen_views(names) if consumers is None else tuple(map(loaded.view, names[:consumers]))
+    meant = names if consumers is None else names[:consumers]
+    chosen = loaded.chosen_views(meant) if consumers is None else tuple(map(loaded.view, meant))
     with exporting(_traces_alone(found.telemetry), f"projectionist-{command}"):
         async with database(command, found) as opened:
             if read_only:
@@ -86,7 +90,15 @@ async def at_work(
             client = await connections.connect(found.nats, name=f"projectionist {command}")
             try:
                 rest = () if consumers is None else tuple(names[consumers:])
-                yield AtWork(found, chosen, rest, opened.connection, client)
+                yield AtWork(
+                    settings=found,
+                    app=loaded,
+                    definitions=chosen,
+                    builds=loaded.by_consumer(meant),
+                    names=rest,
+                    connection=opened.connection,
+                    client=client,
+                )
             finally:
                 await client.close()
 

@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, Duty | None] = {
     "run": Duty.RUNNER,
     "status": Duty.OBSERVER,
     "verify": Duty.RUNNER,
+    "views": Duty.OPERATOR,
     "wait": Duty.OBSERVER,
 }
 """None: it asks no database, or one of its own."""

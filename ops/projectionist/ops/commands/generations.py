@@ -10,6 +10,8 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, say, say_json, table
 
 if TYPE_CHECKING:
+    from asyncpg import Record
+
     from projectionist.ops.cli.command_context import AtWork
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.rebuild.open_builds import BuildReport
@@ -41,28 +43,39 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.command_context import at_work
 
-    async with at_work(args, consumers=1, command="generations") as work:
-        definition = work.definitions[0]
+    async with at_work(args, consumers=0, command="generations") as work:
+        name, *rest = work.names
         if args.act == "list":
-            return await _list(args, work, definition)
-        if len(work.names) != 1 or not work.names[0].isdigit():
+            return await _list(args, work, name)
+        if len(rest) != 1 or not rest[0].isdigit():
             raise UsageError(
                 "the generation is missing", remedy=f"Write `generations {args.act} APP NAME NUMBER`"
             )
-        number = int(work.names[0])
-        return await (_rollback if args.act == "rollback" else _drop)(args, work, definition, number)
+        number = int(rest[0])
+        if args.act == "drop":
+            return await _drop(args, work, name, number)
+        return await _rollback(args, work, work.app.view(name), number)
 
 
-async def _list(args: argparse.Namespace, work: AtWork, definition: Definition) -> int:
-    from projectionist.runner.read_models.generations import generations
-    from projectionist.runner.rebuild.open_builds import open_builds
+async def _registered(work: AtWork, name: str) -> Record:
+    """Return the registration of a view: of the app's, or of one that its set lists no more."""
     from projectionist.runner.rebuild.registration_check import registered
 
-    row = await registered(work.queries, definition, going_back=True)
+    row = await work.queries.row("select_set_view", name)
+    if row is not None and row["state"] == "retired":
+        return row
+    return await registered(work.queries, work.app.view(name), going_back=True)
+
+
+async def _list(args: argparse.Namespace, work: AtWork, name: str) -> int:
+    from projectionist.runner.read_models.generations import generations
+    from projectionist.runner.rebuild.open_builds import open_builds
+
+    row = await _registered(work, name)
     found = await generations(work.queries, row["view"])
-    opened = await open_builds(work.queries, definition.name)
+    opened = [one for one in await open_builds(work.queries, row["name"]) if one.view == row["view_name"]]
     if args.json:
-        say_json({"consumer": definition.name, "generations": found, "builds": opened})
+        say_json({"consumer": row["view_name"], "generations": found, "builds": opened})
         return Exit.DONE
     rows = [("generation", "state", "revision", "created", "kept until", "rollback")]
     rows += [
@@ -91,23 +104,24 @@ async def _rollback(args: argparse.Namespace, work: AtWork, definition: Definiti
     watched = progress(definition.name, None)
     options = Options(back_to=number)
     act = app_arguments.act_of(args)
-    back = await Rebuild(definition, work.settings, work.client, watched, options, act=act).run()
+    consumer = work.app.definition(definition.consumer)
+    given = (consumer, work.settings, work.client, watched, options)
+    back = await Rebuild(*given, views=[definition], act=act).run()
     if args.json:
         say_json({"rolled_back": back})
     else:
-        say(f"{back.consumer}: generation {number} is live again, {back.caught_up:,} events caught up")
+        say(f"{definition.full_name}: generation {number} is live again, {back.caught_up:,} events caught up")
     return Exit.DONE
 
 
-async def _drop(args: argparse.Namespace, work: AtWork, definition: Definition, number: int) -> int:
+async def _drop(args: argparse.Namespace, work: AtWork, name: str, number: int) -> int:
     from projectionist.runner.read_models.generations import drop
-    from projectionist.runner.rebuild.registration_check import registered
 
-    row = await registered(work.queries, definition, going_back=True)
+    row = await _registered(work, name)
     act = app_arguments.act_of(args)
     await drop(work.queries, row["view"], number, consumer=row["number"], act=act)
     if args.json:
         say_json({"dropped": number})
     else:
-        say(f"{definition.name}: generation {number} is dropped")
+        say(f"{row['view_name']}: generation {number} is dropped")
     return Exit.DONE

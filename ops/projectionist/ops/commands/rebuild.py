@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from projectionist.ops.cli.command_context import AtWork
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.rebuild.compare import Compared
     from projectionist.runner.rebuild.plan import Plan
     from projectionist.runner.rebuild.rebuild import Rebuilt
@@ -25,6 +25,8 @@ EXAMPLE = """
 projectionist rebuild shop.app:app OrderSummary           build, compare, swap; after a crash: go on
 projectionist rebuild shop.app:app OrderSummary --plan    what it would do and cost; changes nothing
 projectionist rebuild shop.app:app OrderSummary --abort   give up the build that is open
+projectionist rebuild shop.app:app Shop                   all views of a set: one reading, one swap
+projectionist rebuild shop.app:app Shop.OrderLines        one of them, beside the others; or one that joins
 projectionist rebuild shop.app:app OrderSummary --reveal --reason "ticket 7"   and what handlers raise, what differs
 """
 
@@ -34,7 +36,7 @@ SHOWN = 10
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    app_arguments.declare(parser, names="the projections")
+    app_arguments.declare(parser, names="the projections, sets, and views of sets")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--plan", action="store_true", help="show events, time, space; change nothing")
     instead.add_argument("--abort", action="store_true", help="give up the open build and drop its tables")
@@ -76,7 +78,7 @@ async def _run(args: argparse.Namespace) -> int:
             return await _plan(args, work)
         if args.abort:
             return await _abort(args, work)
-        rebuilt = [await _rebuild(args, work, definition) for definition in work.definitions]
+        rebuilt = [await _rebuild(args, work, *build) for build in work.builds.items()]
     if args.json:
         say_json({"rebuilt": rebuilt})
     else:
@@ -86,7 +88,12 @@ async def _run(args: argparse.Namespace) -> int:
     return Exit.ATTENTION if differs else Exit.DONE
 
 
-async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definition) -> Rebuilt:
+async def _rebuild(
+    args: argparse.Namespace,
+    work: AtWork,
+    definition: ConsumerDefinition,
+    views: tuple[Definition, ...] | None,
+) -> Rebuilt:
     from projectionist.runner.rebuild.rebuild import Options, Rebuild
 
     options = Options(
@@ -102,7 +109,8 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
     watched = progress(definition.name, args.throttle)
     try:
         act = app_arguments.act_of(args)
-        done = await Rebuild(definition, work.settings, work.client, watched, options, act=act).run()
+        given = (definition, work.settings, work.client, watched, options)
+        done = await Rebuild(*given, views=views, act=act).run()
     except HandlersFailed as failed:
         if args.reveal:
             await _reveal(args, work, definition)
@@ -123,18 +131,17 @@ async def _rebuild(args: argparse.Namespace, work: AtWork, definition: Definitio
     return done
 
 
-async def _reveal(args: argparse.Namespace, work: AtWork, definition: Definition) -> None:
+async def _reveal(args: argparse.Namespace, work: AtWork, definition: ConsumerDefinition) -> None:
     await reveal(work.connection, work.settings.postgres.schema, [f"{definition.name}: rebuild"], args)
 
 
 async def _plan(args: argparse.Namespace, work: AtWork) -> int:
     from projectionist.runner.rebuild.plan import plan
-    from projectionist.runner.rebuild.registration_check import registered
 
-    plans = []
-    for definition in work.definitions:
-        row = await registered(work.queries, definition)
-        plans.append(await plan(work.queries, definition, work.settings, work.client, row))
+    plans = [
+        await plan(work.queries, definition, work.settings, work.client, views)
+        for definition, views in work.builds.items()
+    ]
     if args.json:
         say_json({"plans": plans})
     else:
@@ -146,7 +153,7 @@ async def _abort(args: argparse.Namespace, work: AtWork) -> int:
     from projectionist.runner.rebuild.rebuild import give_up
 
     act = app_arguments.act_of(args)
-    ended = {d.name: await give_up(d, work.settings, act) for d in work.definitions}
+    ended = {d.name: await give_up(d, work.settings, act) for d in work.builds}
     if args.json:
         say_json({"aborted": ended})
     else:
@@ -158,16 +165,20 @@ async def _abort(args: argparse.Namespace, work: AtWork) -> int:
 
 def _summary(one: Rebuilt, *, values: bool) -> str:
     again = ", gone on with" if one.resumed else ""
-    made = ", ".join(f"generation {view.generation} of {view.view}" for view in one.views)
-    if len(one.views) == 1:
-        made = f"generation {one.views[0].generation}"
+    made = ", ".join(_named(one.consumer, view.view, view.generation) for view in one.views)
     rows = sum(view.compared.rows for view in one.views)
     done = f"{one.events:,} events, {rows:,} rows, {one.caught_up:,} caught up, {one.seconds:.1f} s"
-    lines = [f"{one.consumer}: {made} is live{again}: {done}"]
+    are = "is" if len(one.views) == 1 else "are"
+    lines = [f"{one.consumer}: {made} {are} live{again}: {done}"]
     lines += [f"  not sent, as history makes no effects: {n:,} x {slot}" for slot, n in one.silent.items()]
     return "\n".join(
         [*lines, *(line for view in one.views for line in _compared(view.compared, values=values))]
     )
+
+
+def _named(consumer: str, view: str, generation: int) -> str:
+    """Return a generation as it is told: of a set, with its view."""
+    return f"generation {generation}" if view == consumer else f"generation {generation} of {view}"
 
 
 def _compared(compared: Compared, *, values: bool) -> Iterator[str]:
@@ -182,8 +193,9 @@ def _compared(compared: Compared, *, values: bool) -> Iterator[str]:
 
 def _shown(one: Plan) -> str:
     eta = f"about {one.eta_s:.0f} s at {one.rate:,.0f}/s" if one.rate else "speed not known"
+    made = ", ".join(_named(one.consumer, view.view, view.generation) for view in one.views)
     lines = [
-        f"{one.consumer}: generation {one.generation} from {one.events:,} events, {eta}",
+        f"{one.consumer}: {made} from {one.events:,} events, {eta}",
         f"  disk     {one.disk_bytes / 1e6:,.0f} MB beside the live generation, until that is dropped",
         f"  locks    {one.locks}",
         f"  effects  {one.effects}; what handlers ask for is counted and not sent",
@@ -193,6 +205,9 @@ def _shown(one: Plan) -> str:
         lines.append(
             f"  kept     {one.kept} older generations, {one.kept_bytes / 1e6:,.0f} MB: `generations drop` frees them"
         )
+    lines += [
+        f"  joins    {view.view}: batches write it from the swap on" for view in one.views if view.joins
+    ]
     lines += [f"  {one.decisions:,} decisions are repeated"] if one.decisions else []
     lines += [f"  change   {change}" for change in one.changes]
     lines += [f"  depends on the view: {name}" for name in one.dependents]

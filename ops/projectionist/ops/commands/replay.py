@@ -54,8 +54,8 @@ async def _run(args: argparse.Namespace) -> int:
     from projectionist.runner.jetstream.stream_range import span_of
     from projectionist.runner.verify.replay import ALLOW, Replayer
 
-    async with at_work(args, consumers=1, command="replay") as work:
-        definition = work.definitions[0]
+    async with at_work(args, consumers=0, command="replay") as work:
+        definition = work.app.definition(work.names[0])
         span = await span_of(work.client, definition.stream, args.first, args.last)
         watched = progress(definition.name, args.throttle, what="replay")
         replayer = Replayer(work.queries, definition, work.settings, work.client, watched)

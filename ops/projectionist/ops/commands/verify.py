@@ -11,6 +11,8 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say, say_json
 
 if TYPE_CHECKING:
+    from projectionist.ops.cli.command_context import AtWork
+    from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.verify.verify import Verified
 
 TOPIC = Topic.HISTORY
@@ -45,14 +47,12 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.command_context import at_work, progress
-    from projectionist.projections.compiled.definition import Kind
     from projectionist.runner.verify.verify import Verifier
 
     async with at_work(args, command="verify") as work:
         await work.connection.execute("set statement_timeout = 0")
         found = []
-        with_rows = [one for one in work.definitions if not (one.is_member and one.kind is Kind.REACTOR)]
-        for definition in with_rows or work.definitions:
+        for definition in await _with_rows(work):
             watched = progress(definition.name, args.throttle, what="verify")
             verifier = Verifier(work.queries, definition, work.settings, work.client, watched)
             found.append(await verifier.run(None if args.all else args.sample))
@@ -67,6 +67,18 @@ async def _run(args: argparse.Namespace) -> int:
     else:
         say("\n".join(map(_summary, found)))
     return Exit.ATTENTION if any(one.drifted or one.unsure or one.undecidable for one in found) else Exit.DONE
+
+
+async def _with_rows(work: AtWork) -> list[Definition]:
+    """Return the views that are named, and of sets that are named those with rows that batches write."""
+    from projectionist.runner.rebuild.registration_check import views_to_build
+
+    return [
+        view
+        for definition, named in work.builds.items()
+        for view, row in await views_to_build(work.queries, definition, named)
+        if named is not None or row["state"] == "live"
+    ]
 
 
 def _summary(one: Verified) -> str:

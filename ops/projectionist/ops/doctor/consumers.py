@@ -158,7 +158,10 @@ def _view(view: Definition, row: Row | None) -> Iterator[Check]:
         )
     elif row["state"] == "detached":
         yield attention(
-            name, "state", "it is left out: its rows stay as they are", f"projectionist rebuild {name}"
+            name,
+            "state",
+            "it is left out: its rows stay as they are",
+            f"projectionist views attach {name} --reason …, when it may join again",
         )
     else:
         yield from _code(view, row)

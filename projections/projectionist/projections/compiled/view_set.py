@@ -66,6 +66,11 @@ def with_support(view: Definition) -> ConsumerDefinition:
     )
 
 
+def of_views(definition: ConsumerDefinition, views: Iterable[Definition]) -> ConsumerDefinition:
+    """Return a consumer as far as these of its views are concerned: it knows the events that they handle."""
+    return replace(definition, members=tuple(views)) if isinstance(definition, SetDefinition) else definition
+
+
 def code_of_views(codes: Iterable[tuple[str, bytes]]) -> bytes:
     """Return a digest of the code of several views, each told by a name."""
     digest = blake2b(digest_size=16)

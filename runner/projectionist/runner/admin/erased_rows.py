@@ -64,8 +64,6 @@ class RowsPlan(msgspec.Struct):
     """Those of rows that are folded anew."""
     rebuild: str = ""
     """Why neither can be done, and a rebuild has to."""
-    basis: object = None
-    """What was applied of the target when the events were read, which say what rows."""
 
     @property
     def is_read(self) -> bool:
@@ -93,16 +91,20 @@ class ErasedRows:
         self, row: Record, target: EraseTarget, synthetic: Sequence[Mapping[str, Any]]
     ) -> RowsPlan:
         """Return what is to be done, having folded the rows as if it were decided; raises CannotErase."""
-        if row["kind"] == Kind.REACTOR:
+        if (
+            row["kind"] == Kind.REACTOR or not row["has_rows"]
+        ):  # what a retired view showed last is kept, and goes
             return RowsPlan()
-        definition = self._definitions.get(row["name"])
+        if row["state"] != "live":
+            return RowsPlan(rebuild=f"no batch writes them while it is {row['state']}")
+        definition = self._definitions.get(row["view_name"])
         if definition is None:
             return RowsPlan(rebuild="its class is not in this app")
         if definition.table is None or definition.table.key is None:
             return RowsPlan(rebuild="its SQL wrote them, which rows is on no record")
         consumer, _ = await live_consumer(self._queries, definition, self._settings)
         if consumer.view.generation != row["generation"]:
-            raise CannotErase(f"{row['name']} was rebuilt at this moment", remedy="Erase again")
+            raise CannotErase(f"{row['view_name']} was rebuilt at this moment", remedy="Erase again")
         kind = (target.aggregate or "").partition("/")[0]
         if target.aggregate is not None and is_own(consumer):
             own = own_group(definition, target.aggregate) if consumer.view.own_type == kind else None

@@ -25,6 +25,7 @@ from projectionist.outbox.intents.staging import unpack_all
 from projectionist.projections.compiled.definition import Kind
 from projectionist.runner.admin.erased_messages import ErasedMessages
 from projectionist.runner.admin.erased_rows import ErasedRows, RowsPlan, synthetic
+from projectionist.runner.admin.erasing_consumer import ErasingConsumer
 from projectionist.runner.admin.erasure_report import (
     CannotErase,
     ErasedConsumer,
@@ -109,9 +110,8 @@ class Eraser:
         """Erase it; with `messages` in the streams as well. Raises CannotErase, with what to do first."""
         found, work = await self._looked(target)
         announce("erase.planned")
-        for one, rows in work:
-            if why := await self._consumer(one, rows, target, act):
-                found.undone.append(f"rows of {one['name']}: {why}")
+        for one in work:
+            found.undone += await self._consumer(one, target, act)
         await self._emptied(PRODUCERS, "select_recorded_identities", target)
         await self._archived(target)
         found.files = await self._files(target)
@@ -122,20 +122,27 @@ class Eraser:
 
     async def _delete_messages(self, target: EraseTarget, found: Erasure) -> None:
         """Delete what the streams hold by now: what waited for its turn needs its message no more."""
-        consumers = await self._queries.rows("select_erasing_consumers")
-        found.streams = await self._messages.find(target, consumers)
+        consumers = await self._consumers()
+        found.streams = await self._messages.find(target, [one.row for one in consumers])
         for places in found.streams:
             await self._messages.delete(places)
 
     # -- look ----------------------------------------------------------------------------------------------------
 
-    async def _looked(self, target: EraseTarget) -> tuple[Erasure, list[tuple[Record, RowsPlan]]]:
+    async def _consumers(self) -> list[ErasingConsumer]:
+        found: dict[int, ErasingConsumer] = {}
+        for row in await self._queries.rows("select_erasing_consumers"):
+            found.setdefault(row["number"], ErasingConsumer(row, [])).views.append(row)
+        return list(found.values())
+
+    async def _looked(self, target: EraseTarget) -> tuple[Erasure, list[ErasingConsumer]]:
         await unpack_all(self._connection, self._outbox)
-        consumers = await self._queries.rows("select_erasing_consumers")
+        consumers = await self._consumers()
         await self._check_intents(target)
-        found, work = Erasure(target=str(target), consumers=[]), []
-        for one in consumers:
-            if target.aggregate is not None and await self._has_forgotten(one):
+        found, work = Erasure(target=str(target), consumers=[]), list[ErasingConsumer]()
+        for consumer in consumers:
+            one = consumer.row
+            if target.aggregate is not None and await self._has_forgotten(consumer):
                 found.undone.append(
                     f"rows of {one['name']}: retention has removed which events made them, look for older rows yourself"
                 )
@@ -144,13 +151,13 @@ class Eraser:
             if not (any(touched.values()) or upto or places or await self._is_known(one, target)):
                 continue
             self._check(one)
-            rows = await self._planned(one, target)
-            work.append((one, rows))
+            await self._plan_rows(consumer, target)
+            work.append(consumer)
             told = {table: count for table, count in touched.items() if count}
-            found.consumers.append(ErasedConsumer(one["name"], told, str(rows), one["kept"]))
+            found.consumers.append(ErasedConsumer(one["name"], told, consumer.told, consumer.kept))
         found.recorded = await self._queries.value("count_recorded_identities", *target.arguments)
         found.archived = await self._queries.value("count_archived", *target.arguments)
-        found.streams = await self._messages.find(target, consumers)
+        found.streams = await self._messages.find(target, [one.row for one in consumers])
         sent = await self._queries.rows("count_sent_by_provider", *target.arguments)
         found.providers = {row["provider"]: row["sent"] for row in sent}
         files = self._files_of(target)
@@ -167,12 +174,11 @@ class Eraser:
             )
         return found, work
 
-    async def _planned(self, one: Record, target: EraseTarget) -> RowsPlan:
-        """Return what becomes of a consumer's rows, if nothing of the target is applied meanwhile."""
-        upto, places = await self._basis(one, target)
-        rows = await self._rows.plan(one, target, synthetic(target, places, upto))
-        rows.basis = upto, places
-        return rows
+    async def _plan_rows(self, one: ErasingConsumer, target: EraseTarget) -> None:
+        """Work out what becomes of the rows of each view, if nothing of the target is applied meanwhile."""
+        upto, places = one.basis = await self._basis(one.row, target)
+        decided = synthetic(target, places, upto)
+        one.plans = [await self._rows.plan(view, target, decided) for view in one.views]
 
     async def _basis(
         self, one: Record, target: EraseTarget
@@ -191,11 +197,11 @@ class Eraser:
         found = await self._queries.rows("select_positions", one["number"], [target.aggregate])
         return found[0]["version"] if found else 0
 
-    async def _has_forgotten(self, one: Record) -> bool:
+    async def _has_forgotten(self, one: ErasingConsumer) -> bool:
         """Return whether rows may have been made by events that neither the inbox nor a version tells of any more."""
-        if one["sequence"] != UNORDERED or one["kind"] == Kind.REACTOR:
+        if one.row["sequence"] != UNORDERED or all(view["kind"] == Kind.REACTOR for view in one.views):
             return False
-        return bool(await self._queries.value("select_purged_up_to", one["number"]))
+        return bool(await self._queries.value("select_purged_up_to", one.row["number"]))
 
     async def _is_known(self, one: Record, target: EraseTarget) -> bool:
         """Return whether anything stands there of an event, also without content."""
@@ -224,11 +230,6 @@ class Eraser:
         name = one["name"]
         if self._settings.retention.legal_hold or self._settings.policy(name).legal_hold:
             raise CannotErase(f"{name} is under legal hold", remedy="Lift legal_hold in the settings first")
-        if one["is_set"]:
-            raise CannotErase(
-                f"{name} is a set of views, whose rows an erase cannot rewrite together yet",
-                remedy="Take the content out of those rows by an event of their own; nothing was erased",
-            )
         if one["build"] is not None:
             raise CannotErase(
                 f"a build of {name} is open, whose rows would keep it",
@@ -249,44 +250,51 @@ class Eraser:
 
     # -- database ------------------------------------------------------------------------------------------------
 
-    async def _consumer(self, one: Record, rows: RowsPlan, target: EraseTarget, act: Act) -> str:
-        """Erase one consumer's; return what is left to do about its rows."""
-        rows, upto = await self._decided(one, rows, target, act)
+    async def _consumer(self, one: ErasingConsumer, target: EraseTarget, act: Act) -> list[str]:
+        """Erase one consumer's; return what is left to do about its rows, by view."""
+        upto = await self._decided(one, target, act)
         announce("erase.decided")
-        await self._emptied(one["number"], "select_erased_identities", target, upto)
+        await self._emptied(one.row["number"], "select_erased_identities", target, upto)
+        undone = []
+        for view, rows in zip(one.views, one.plans, strict=True):
+            if left := await self._rewritten(view, rows):
+                undone.append(f"rows of {view['view_name']}: {'; '.join(left)}")
+        return undone
+
+    async def _rewritten(self, view: Record, rows: RowsPlan) -> list[str]:
+        """Fold anew what others share of a view's rows, and drop its kept generations; return what is left to do."""
         left = [why for why in (await self._rows.rewrite(rows),) if why]
-        for generation in one["kept"]:
+        for generation in view["kept"]:
             try:
-                await drop(self._queries, one["view"], generation)
+                await drop(self._queries, view["view"], generation)
             except RebuildError as error:
                 left.append(f"{error}, and holds the rows as they were")
-        return "; ".join(left)
+        return left
 
-    async def _decided(
-        self, one: Record, rows: RowsPlan, target: EraseTarget, act: Act
-    ) -> tuple[RowsPlan, int | None]:
+    async def _decided(self, one: ErasingConsumer, target: EraseTarget, act: Act) -> int | None:
         """Record it for the rows as planned, or as planned anew where more of the target was applied meanwhile."""
         for _ in range(TRIES):
             try:
-                return rows, await self._decide(one, rows, target, act)
+                return await self._decide(one, target, act)
             except _WentOn:
-                rows = await self._planned(one, target)
+                await self._plan_rows(one, target)
         raise CannotErase(
-            f"{one['name']} applies more of it faster than the stream is read",
+            f"{one.row['name']} applies more of it faster than the stream is read",
             remedy="Erase again, or pause the consumer while you do",
         )
 
-    async def _decide(self, one: Record, rows: RowsPlan, target: EraseTarget, act: Act) -> int | None:
-        """Record it, and take what waits and the row along; return up to which version it is about."""
+    async def _decide(self, consumer: ErasingConsumer, target: EraseTarget, act: Act) -> int | None:
+        """Record it, and take what waits and the rows along; return up to which version it is about."""
+        one = consumer.row
         store = store_of(self._connection, self._queries.schema, one["number"])
         ordered = one["sequence"] != UNORDERED
         async with self._connection.transaction():
             await store.enter()
-            self._check(await self._again(one))
+            self._check(await self._again(consumer))
             aggregates = await self._aggregates(one, target) if ordered else []
             positions = await store.positions(aggregates)
             upto, places = await self._basis(one, target)
-            if rows.is_read and rows.basis != (upto, places):
+            if consumer.basis != (upto, places) and any(rows.is_read for rows in consumer.plans):
                 raise _WentOn
             if target.aggregate is not None and upto:
                 await store.run("insert_erase_decision", target.aggregate, upto, act.actor, act.reason)
@@ -297,7 +305,8 @@ class Eraser:
                     await store.run("insert_version_erase_decision", *given)
             await store.rows("erase_quarantined", *target.arguments, act.actor, act.reason)
             await store.run("erase_words", *target.arguments)
-            await self._rows.delete_own(rows)
+            for rows in consumer.plans:
+                await self._rows.delete_own(rows)
             detail = msgspec.json.encode({"upto": upto, "parked": parked}).decode()
             await store.run("insert_audit_entry", "erase", str(target), act.actor, act.reason, detail)
             if not ordered:
@@ -311,14 +320,14 @@ class Eraser:
         names = [row["source"] for row in found], [row["id"] for row in found]
         await store.run("insert_event_erase_decisions", *names, False, act.actor, act.reason)
 
-    async def _again(self, one: Record) -> Record:
+    async def _again(self, one: ErasingConsumer) -> Any:
         """Return the consumer as it is now, under the barrier."""
-        for row in await self._queries.rows("select_erasing_consumers"):
-            if row["number"] == one["number"]:
-                if row["generation"] != one["generation"]:
-                    raise CannotErase(f"{row['name']} was rebuilt at this moment", remedy="Erase again")
-                return row
-        raise CannotErase(f"{one['name']} was retired at this moment", remedy="Erase again")
+        for found in await self._consumers():
+            if found.row["number"] == one.row["number"]:
+                if found.stand != one.stand:
+                    raise CannotErase(f"{found.row['name']} was rebuilt at this moment", remedy="Erase again")
+                return found.row
+        raise CannotErase(f"{one.row['name']} was retired at this moment", remedy="Erase again")
 
     async def _aggregates(self, one: Record, target: EraseTarget) -> list[str]:
         if target.aggregate is not None:

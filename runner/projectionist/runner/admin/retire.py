@@ -122,7 +122,11 @@ class Retiring:
     async def _views(self, row: Record) -> list[Record]:
         """Return the views that may have tables, whether batches write them or not."""
         rows = await self._queries.rows("select_consumer_views", row["name"])
-        return [one for one in rows if one["kind"] != Kind.REACTOR]
+        return [one for one in rows if one["kind"] != Kind.REACTOR and await self._is_made(one)]
+
+    async def _is_made(self, row: Record) -> bool:
+        """Return whether a view has ever had tables: one that has not joined its set yet has none."""
+        return await self._queries.row("select_generation", row["view"], row["generation"]) is not None
 
     async def _drop_view(self, row: Record) -> None:
         number = row["view"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 
 PATIENCE_S = 60.0
@@ -51,14 +51,16 @@ class BuildView(msgspec.Struct, frozen=True):
 
     view: int
     name: str
+    joins: bool
+    """Whether batches leave it out until the swap."""
     generation: int
     revision: int
     shape: bytes
     code: bytes
     base: bytes
     """The code live ran when the build was opened."""
-    live: int
-    """The live generation."""
+    live: int | None
+    """The generation that readers see; None where there is none yet."""
     running: bytes
     """The code live runs now."""
     is_same_code: bool
@@ -101,7 +103,7 @@ async def record_act(
     await queries.run("insert_audit_entry", consumer, action, about, act.actor, act.reason, text)
 
 
-def first_position(definition: Definition) -> int:
+def first_position(definition: ConsumerDefinition) -> int:
     """Return where an aggregate stands before its first event."""
     return start(definition.baseline)
 

@@ -16,6 +16,8 @@ from anyio.lowlevel import checkpoint
 from projectionist.core import clock
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import RAISED, is_ours
+from projectionist.projections.folding.fold import reactor_of
+from projectionist.projections.folding.looked_up import LookedUpRows
 from projectionist.projections.folding.rows import Rows
 from projectionist.projections.folding.step import key_of
 from projectionist.runner.batch.handlers import step_of
@@ -113,17 +115,58 @@ class _ViewRows:
         return [row for row in self.folded.changed().values() if row is not None]
 
 
+class _Reactions:
+    """What a view without rows asks for: counted, and made by nobody."""
+
+    def __init__(self, view: FoldedView, bucket: tuple[int, int] | None) -> None:
+        self._definition = view.definition
+        self._react = reactor_of(
+            view.definition, LookedUpRows() if view.lookups is None else view.lookups.rows
+        )
+        # An event is read from disk once for each bucket that it has rows in.
+        self.handlers = view.definition.handlers if bucket is None else {}
+
+    def put(
+        self, handler: Handler, delivery: Delivery, event: AnyEvent, track: AggregateProgress | None
+    ) -> HandlerResult | None:
+        """Run the handler."""
+        step = step_of(self._definition, delivery.seq, delivery)
+        return None if step is None else self._react(step)
+
+    def decide(self, handler: Handler, delivery: Delivery) -> None:
+        """Do nothing: no ids are keys."""
+
+    def where(self, handler: Handler) -> str:
+        """Return nothing: there is no row."""
+        return ""
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return none."""
+        return []
+
+
 class Folding:
     """Rows of one bucket, or all, of every view, folded event by event; `bucket`: of how many, and which."""
 
     def __init__(
         self, views: Sequence[FoldedView], silent: Counter[str], bucket: tuple[int, int] | None = None
     ) -> None:
-        self._views = [_ViewRows(view, bucket, remembers=at == 0) for at, view in enumerate(views)]
+        first = next((view for view in views if view.definition.table is not None), None)
+        self._views = [
+            _Reactions(view, bucket)
+            if view.definition.table is None
+            else _ViewRows(view, bucket, remembers=view is first)
+            for view in views
+        ]
         assert bucket is None or not any(view.definition.looks_up for view in views), (
             "it may be in any bucket"
         )
-        _follow(views, {view.definition: its.folded for view, its in zip(views, self._views, strict=True)})
+        with_rows = {
+            view.definition: its.folded
+            for view, its in zip(views, self._views, strict=True)
+            if isinstance(its, _ViewRows)
+        }
+        _follow(views, with_rows)
         self._lookups = [one for view in views if (one := view.lookups) is not None and one.needed]
         self._taken: list[tuple[Delivery, AggregateProgress | None]] = []
         self._silent = silent
@@ -243,7 +286,10 @@ class Bulk:
     async def spill(self, filter_subject: str, first: int, last: int, into: Spill) -> None:
         """Read it, and put what is to be folded on disk, by bucket."""
         folding = self.folding()
-        views = [(view, Buckets(view.definition, into.buckets)) for view in self.views]
+        with_rows = [view for view in self.views if view.definition.table is not None]
+        views = [(view, Buckets(view.definition, into.buckets)) for view in with_rows]
+        # They have no rows, so that it is all the same when they run: now, once, in stream order.
+        reacting = Folding([view for view in self.views if view not in with_rows], self.silent)
 
         def put(delivery: Delivery, _: AggregateProgress | None = None) -> None:
             buckets = set[int]()
@@ -256,13 +302,15 @@ class Bulk:
                 if step is not None:
                     view.own.decide(step.handler, delivery)  # in stream order, whatever bucket comes first
                     buckets.update(of_view.of_event(step.key))
+            reacting.take(delivery)
             if delivery.arrival is not None:
                 for bucket in buckets:
                     into.put(bucket, delivery.arrival)
 
         async for _ in self.read(filter_subject, first, last, put):
-            pass
+            await reacting.settle()
         folding.rows()
+        reacting.rows()
 
     async def fold_spilled(self, spill: Spill, bucket: int) -> list[list[tuple[Any, ...]]]:
         """Fold one bucket, in the order in which it was put on disk; return the rows of each view."""

@@ -29,17 +29,18 @@ from projectionist.runner.jetstream.durable_owner import DurableNotOurs
 from projectionist.runner.jetstream.pull_source import JetStreamSource
 from projectionist.runner.process.consumer_runtime import ConsumerRuntime
 from projectionist.runner.process.end_reason import end_reason
+from projectionist.runner.process.joining_views import JoiningViews
 from projectionist.runner.rebuild.build_lease import AlreadyBuilding
 from projectionist.runner.rebuild.rebuild import Options, Rebuild
+from projectionist.runner.rebuild.registration_check import waits_to_be_built
 from projectionist.runner.retention.safety import refuse_forgetting
 from projectionist.runner.stream_guard.guard import Halted, StreamGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nats.aio.client import Client
 
-    from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
     from projectionist.core.telemetry import tracing
     from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
@@ -181,8 +182,15 @@ class ConsumerWorker:
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
         mine = list(zip(self.definition.views, views, strict=True))
-        if waits := [view for view, row in mine if is_to_be_built(view, row)]:
-            await self._build(waits[0])
+        joining = [view for view, row in mine if row["state"] == "joining"]
+        # What a live view looks up has to be there before a batch is made.
+        needed = {one for view, row in mine if row["state"] == "live" for one in view.support}
+        if first := [
+            view
+            for view, row in mine
+            if waits_to_be_built(view, row) and (view not in joining or view in needed)
+        ]:
+            await self._build(first)
             return
         adopted = all(view.code == row["code"] for view, row in mine if row["state"] == "live")
         if adopted and await self._access.is_breaker_open(self.definition):
@@ -204,7 +212,13 @@ class ConsumerWorker:
             began, self.waits = clock.now(), None
             if self._stopping.is_set():
                 self._serving.stop()
-            await self._serving.run()
+            with unwrap_single_exception():
+                async with anyio.create_task_group() as tasks:
+                    if joining:
+                        given = (self.definition, joining, self._settings, self._client, self._access)
+                        tasks.start_soon(JoiningViews(*given).run)
+                    await self._serving.run()
+                    tasks.cancel_scope.cancel()
         finally:
             if self._serving is not None:
                 self._serving, self.well_s = None, clock.now() - began
@@ -225,14 +239,15 @@ class ConsumerWorker:
         await self._log_start(consumer, stream.state.first_seq)
         return ConsumerRuntime(context, self._settings, self._client, self._access, source, guard)
 
-    async def _build(self, view: Definition) -> None:
-        """Build the generation of a raised revision while older processes serve; one process builds, others wait."""
-        name, self.begun, self.waits = view.full_name, True, None
-        if (waits := await self._access.refused_to_build(view)) is not None:
+    async def _build(self, views: Sequence[Definition]) -> None:
+        """Build generations of raised revisions while older processes serve; one process builds, others wait."""
+        name, self.begun, self.waits = _told(views), True, None
+        if (waits := await self._access.refused_to_build(views)) is not None:
             self.waits = waits
             await self._wait(str(waits))
             return
-        builder = Rebuild(view, self._settings, self._client, Logged(name), Options(raised_only=True))
+        given = (self.definition, self._settings, self._client, Logged(name), Options(waiting_only=True))
+        builder, revisions = Rebuild(*given, views=views), _revisions(views)
 
         async def stop(scope: anyio.CancelScope) -> None:
             await self._stopping.wait()
@@ -241,11 +256,11 @@ class ConsumerWorker:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(stop, tasks.cancel_scope)
-                self._log_once(f"building revision {view.revision} beside the running one")
+                self._log_once(f"building {revisions} beside the running one")
                 _log_silent(name, (await builder.run()).silent)
                 tasks.cancel_scope.cancel()
         except* AlreadyBuilding as taken:
-            await self._wait(f"waiting for revision {view.revision}: {taken.exceptions[0]}")
+            await self._wait(f"waiting for {revisions}: {taken.exceptions[0]}")
 
     def _source(self, durable: str, guard: StreamGuard, durable_mark: DurableMark) -> JetStreamSource:
         definition, policy = self.definition, self._settings.policy(self.definition.name)
@@ -292,9 +307,15 @@ class ConsumerWorker:
             log.info("%s: %s", self.definition.name, text)
 
 
-def is_to_be_built(view: Definition, row: Row) -> bool:
-    """Return whether a live view has a generation to be built before anything is applied by this code."""
-    return bool(row["state"] == "live" and view.revision > row["revision"])
+def _told(views: Sequence[Definition]) -> str:
+    return ", ".join(view.full_name for view in views)
+
+
+def _revisions(views: Sequence[Definition]) -> str:
+    return ", ".join(
+        f"revision {view.revision} of {view.name}" if view.is_member else f"revision {view.revision}"
+        for view in views
+    )
 
 
 def _begins(view: View) -> str:

@@ -29,7 +29,7 @@ from projectionist.runner.pipeline.crash_guard import any_crashed, is_alive
 from projectionist.runner.read_models.generations import expired, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from asyncpg import Record
@@ -75,6 +75,8 @@ class DatabaseAccess(SharedPool):
         self._joined: set[str] = set()
         self.waits_for_owner: dict[str, OwnerNeeded] = {}
         """By consumer: kept generations whose time is over, which this role cannot drop."""
+        self.not_joined: dict[tuple[str, str], Exception] = {}
+        """Why views, by their set and their names, have not joined it so far."""
         self._theirs = clock.Other()
         self.setbacks = 0
         """How often PostgreSQL's clock has gone back."""
@@ -163,15 +165,17 @@ class DatabaseAccess(SharedPool):
                 return
             leases, name = Leases(self.schema, str(INSTANCE)), f"sweep:{consumer.number}"
             if await leases.acquire(connection, name, SWEPT_S) is not None:
-                for view in consumer.views:
-                    await sweep(Queries(connection, self.schema), view.number)
+                queries = Queries(connection, self.schema)
+                for row in await queries.rows("select_consumer_views", consumer.definition.name):
+                    await sweep(queries, row["view"])
 
     async def _leaves_to_owner(self, connection: Connection, consumer: Consumer) -> bool:
         """Return whether this role may not drop tables; what is over then stands on the board until it is dropped."""
         name, found = consumer.definition.name, await ownership(connection, self.schema)
         queries, over = Queries(connection, self.schema), list[int]()
-        for view in () if found.owns else consumer.views:
-            over += await expired(queries, view.number)
+        rows = () if found.owns else await queries.rows("select_consumer_views", name)
+        for row in rows:
+            over += await expired(queries, row["view"])
         if not over:
             self.waits_for_owner.pop(name, None)
         elif name not in self.waits_for_owner:
@@ -190,16 +194,17 @@ class DatabaseAccess(SharedPool):
             async with self.lend() as connection:
                 await LookupReader(connection, definition).check()
 
-    async def refused_to_build(self, definition: Definition) -> OwnerNeeded | None:
-        """Return why this process cannot build the generation of a raised revision; None where it can."""
+    async def refused_to_build(self, views: Sequence[Definition]) -> OwnerNeeded | None:
+        """Return why this process cannot build generations of these views; None where it can."""
         async with self.lend() as connection:
             found = await ownership(connection, self.schema)
         if found.owns:
             return None
+        names = " ".join(view.full_name for view in views)
         return OwnerNeeded(
-            f"revision {definition.revision} waits to be built by {found.owner!r}, who owns the tables: "
+            f"{names}, revision {views[0].revision}, waits to be built by {found.owner!r}, who owns the tables: "
             f"role {found.role!r} may not make one",
-            remedy=f"Run `projectionist rebuild APP {definition.full_name}` with this code as {found.owner}",
+            remedy=f"Run `projectionist rebuild APP {names}` with this code as {found.owner}",
         )
 
     async def explained(self, error: Exception) -> Exception:

@@ -129,7 +129,11 @@ def _reachable(client: Client, access: DatabaseAccess) -> metrics.Shown:
 def _setbacks(access: DatabaseAccess, crew: Sequence[Supervised]) -> list[ProcessProblem]:
     """Return what this process cannot do, for whoever asks the database."""
     owners = [problem_of(name, "failing", error, SWEEPING) for name, error in access.waits_for_owner.items()]
-    return [*(one.setback for one in crew if one.setback is not None), *failing(access.book), *owners]
+    joins = [
+        problem_of(consumer, "failing", error, f"joining of {names}")
+        for (consumer, names), error in access.not_joined.items()
+    ]
+    return [*(one.setback for one in crew if one.setback is not None), *failing(access.book), *owners, *joins]
 
 
 @asynccontextmanager

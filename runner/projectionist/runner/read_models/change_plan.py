@@ -86,7 +86,7 @@ class ChangePlanner:
             return await self._new(d, known)
         _check_consumer(d, row)
         if row["state"] == "retired":
-            return Change(view=d.full_name, what="join", notes=(JOINS,))
+            return _joins(d)
         if row["state"] == "joining":
             return Change(view=d.full_name, what="needs a rebuild", rebuild=(JOINS,))
         if row["state"] == "detached":
@@ -109,7 +109,7 @@ class ChangePlanner:
         await self._check_retired(d)
         beside = [row for row in known.values() if row["name"] in {d.consumer, *d.consumer_formerly}]
         if any(row["effects_mark"] is not None for row in beside):
-            return Change(view=d.full_name, what="join", notes=(JOINS,))
+            return _joins(d)
         return Change(view=d.full_name, what="create", statements=tuple(created(d, self._schema, 1)))
 
     async def _evolved(
@@ -205,6 +205,16 @@ def owned_by_another(d: Definition, public: str, owner: str) -> ReadModelError:
         f"table {public} of {d.name!r} belongs to consumer {owner!r}",
         remedy=f'If the class was renamed, say formerly=("{owner}",): inbox and intent keys hang on it',
     )
+
+
+def _joins(d: Definition) -> Change:
+    """Return what puts a late view of a set on record; refused where it says that its history makes effects."""
+    if d.effects == "beginning" and d.intents:
+        raise ReadModelError(
+            f"{d.full_name} asks for intents of all events, and its set has applied some without it",
+            remedy=f'Say effects="now" in {d.consumer}: what the stream holds when it joins makes no effects then',
+        )
+    return Change(view=d.full_name, what="join", notes=(JOINS,))
 
 
 def _revised(d: Definition, row: Record) -> Change:

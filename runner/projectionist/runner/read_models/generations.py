@@ -18,13 +18,13 @@ from projectionist.runner.database.queries import (
     first_position,
     record_act,
 )
-from projectionist.runner.read_models.views import drop_tables, table_names
+from projectionist.runner.read_models.views import drop_tables, shown, table_names, withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from projectionist.core.operator import Act
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
 
 
 READERS_MS = 100
@@ -96,11 +96,14 @@ async def _drop(queries: Queries, view: int, generation: int) -> None:
             f"a rollback to generation {generation} is open",
             remedy="Finish it, or `projectionist rebuild --abort`",
         )
+    if generation == (await queries.control(view))["generation"]:  # of a view that no class lists any more
+        for public in (await shown(queries, view, generation)).values():
+            await withdraw(queries, public)
     await drop_tables(queries, view, generation)
-    if row["build"] is not None:
-        await drop_positions(queries, row["build"])
     await queries.run("mark_generation_dropped", view, generation)
     await queries.run("release_unused_names", view)
+    if row["build"] is not None:
+        await drop_unused_positions(queries, row["build"])
 
 
 async def sweep(queries: Queries, view: int) -> list[int]:
@@ -161,17 +164,41 @@ async def begin_rollback(
     return build
 
 
-async def mark_moved(queries: Queries, definition: Definition, build: Build) -> None:
+async def mark_moved(queries: Queries, definition: ConsumerDefinition, build: Build) -> Build:
     """Mark what has moved since a kept generation was left, while batches go on: they write the other slot."""
     async with queries.connection.transaction():
         await queries.hold(build)
+        if await queries.value("are_positions_shared", build.positions):
+            build = await _take_positions_along(queries, build)
         await queries.run("mark_all_moved_dirty", build.consumer, build.positions, first_position(definition))
         await queries.run("start_catch_up_phase", build.number)
         announce("rebuild.marked")
+    return build
+
+
+async def _take_positions_along(queries: Queries, build: Build) -> Build:
+    """Give a generation that goes back positions of its own: others that are kept stand where they were left."""
+    mine, theirs = positions_table(queries, build.number), positions_table(queries, build.positions)
+    await queries.connection.execute(f"create table {mine} (like {theirs} including all)")
+    await queries.connection.execute(f"insert into {mine} select * from {theirs}")
+    await queries.run("take_positions_along", build.number)
+    found = await queries.open_build(build.consumer)
+    assert found is not None, "it is held"
+    await queries.run("renumber_positions", build.number)
+    return found
+
+
+def positions_table(queries: Queries, build: int) -> str:
+    """Return the quoted name of the table that holds a build's positions."""
+    return f"{quoted(queries.schema)}.{quoted(f'{POSITIONS}_{build}')}"
 
 
 async def drop_positions(queries: Queries, build: int) -> None:
     """Drop where a generation stood: it cannot be caught up any more."""
-    await queries.connection.execute(
-        f"drop table if exists {quoted(queries.schema)}.{quoted(f'{POSITIONS}_{build}')}"
-    )
+    await queries.connection.execute(f"drop table if exists {positions_table(queries, build)}")
+
+
+async def drop_unused_positions(queries: Queries, build: int) -> None:
+    """Drop where generations stood of which none is kept any more."""
+    if not await queries.value("are_positions_kept", build):
+        await drop_positions(queries, build)

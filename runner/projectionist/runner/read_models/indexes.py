@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.projections.tables.table import Index, Table
     from projectionist.runner.database.queries import Queries
 
@@ -67,7 +67,7 @@ async def build(queries: Queries, d: Definition, generation: int, statements: Se
 
 
 @contextmanager
-def refusals(d: Definition) -> Iterator[None]:
+def refusals(d: ConsumerDefinition) -> Iterator[None]:
     """Raise IndexRefused in place of PostgreSQL's refusal of an index."""
     try:
         yield

@@ -74,6 +74,7 @@ class ReadModels:
         number = (await self._queries.control(view))["number"]
         async with self._queries.alone(number, "retire a view"):
             await self._queries.run("set_view_state", view, "retired")
+            await self._queries.run("keep_last_generation", view)
 
     async def _apply_alone(self, d: Definition, change: Change) -> None:
         if change.what != "index":

@@ -66,8 +66,10 @@ async def kept(queries: Queries, number: int, generation: int) -> dict[str, Kept
     return msgspec.json.decode(row["tables"], type=dict[str, KeptTable])
 
 
-async def shown(queries: Queries, number: int, generation: int) -> dict[str, PublicView]:
-    """Return the views over a generation, by the quoted names readers use."""
+async def shown(queries: Queries, number: int, generation: int | None) -> dict[str, PublicView]:
+    """Return the views over a generation, if there is one, by the quoted names readers use."""
+    if generation is None:
+        return {}
     found = views(await kept(queries, number, generation), generation)
     return {view.public: view for view in found}
 
@@ -157,7 +159,7 @@ async def carry_indexes(queries: Queries, number: int, live: int, fresh: int) ->
             yield told
 
 
-async def check(queries: Queries, number: int, live: int, fresh: int) -> None:
+async def check(queries: Queries, number: int, live: int | None, fresh: int) -> None:
     """Raise what pointing the views at another generation would raise, before anything is built for it."""
     before = await shown(queries, number, live)
     for view in (await shown(queries, number, fresh)).values():

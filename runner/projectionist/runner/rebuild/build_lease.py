@@ -25,7 +25,7 @@ from projectionist.runner.database.queries import BuildLost, Queries, RebuildErr
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Postgres
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition
 
 log = logging.getLogger("projectionist.runner")
 
@@ -50,7 +50,7 @@ def owner() -> str:
 async def build_lease(
     queries: Queries,
     postgres: Postgres,
-    definition: Definition,
+    definition: ConsumerDefinition,
     consumer: int,
     who: str,
     on_renewal: OnRenewal | None = None,

@@ -21,14 +21,14 @@ from projectionist.runner.database.queries import (
     Queries,
     RebuildError,
 )
-from projectionist.runner.read_models.generations import drop_positions
+from projectionist.runner.read_models.generations import drop_unused_positions, positions_table
 from projectionist.runner.read_models.migrate import own
 from projectionist.runner.read_models.rehearsal import rehearse
 from projectionist.runner.read_models.table_statements import keeping
 from projectionist.runner.read_models.views import drop_tables, table_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.rebuild.shadow import Shadow
@@ -41,6 +41,17 @@ def fits(build: Build, views: Mapping[int, Definition]) -> bool:
     """Return whether what is in the shadow is of these views, by number, and was made by this very code."""
     made = {one.view: (one.shape, one.code, one.revision) for one in build.views}
     return made == {number: (view.shape, view.code, view.revision) for number, view in views.items()}
+
+
+def left_open(build: Build, views: Container[int]) -> RebuildError | None:
+    """Return why no build of these views, by number, can begin beside one that was left: it makes others. Pure."""
+    others = [one.name for one in build.views if one.view not in views]
+    if not others:
+        return None
+    return RebuildError(
+        f"a build of {', '.join(others)} is open, which {build.owner} has left; one at a time is",
+        remedy=f"Name {', '.join(others)} as well and it begins anew for all, or give it up with --abort",
+    )
 
 
 async def begin(
@@ -87,13 +98,16 @@ async def resume(queries: Queries, build: Build, *, epoch: int, owner: str, part
     return msgspec.structs.replace(build, epoch=epoch, owner=owner, partial=partial)
 
 
-async def prepare(queries: Queries, build: Build, shadow: Shadow, floor: int, rows: int) -> Build:
+async def prepare(
+    queries: Queries, build: Build, shadow: Shadow, floor: int, rows: int, *, last_seq: int
+) -> Build:
     """Make the shadow's tables, and write down where live stands: what the bulk may fold.
 
-    `floor` was read from the broker after the build was opened: live has settled everything up to there. One
-    snapshot holds the caps and what live left out; what moves later is marked.
+    `floor` was read from the broker after the build was opened: live has settled everything up to there. So was
+    `last_seq`, the stream's end: what lies up to there is history for a view that joins. One snapshot holds the caps
+    and what live left out; what moves later is marked.
     """
-    positions = f"{quoted(queries.schema)}.{positions_of(build)}"
+    positions = positions_table(queries, build.number)
     like, definition = f"{quoted(queries.schema)}.{POSITIONS}", shadow.definition
     async with queries.connection.transaction(isolation="repeatable_read"):
         await queries.hold(build)
@@ -116,9 +130,12 @@ async def prepare(queries: Queries, build: Build, shadow: Shadow, floor: int, ro
             await queries.run("delete_dirty_marks_up_to", build.consumer, floor)
             await queries.run("mark_dirty_above_ack_floor", build.consumer, floor, build.incarnation)
         # What a view looks up may be in any bucket.
-        is_one = definition.kind is Kind.SQL or any(view.looks_up for view in definition.views)
-        buckets = 1 if is_one else -(-max(rows, 1) // ROWS_AT_ONCE)
+        is_divided = any(view.definition.table is not None for view in shadow.views) and not any(
+            view.looks_up for view in definition.views
+        )
+        buckets = -(-max(rows, 1) // ROWS_AT_ONCE) if is_divided else 1
         await queries.run("start_bulk_phase", build.number, floor, buckets)
+        await queries.run("raise_build_top", build.number, max(floor, last_seq))
     await queries.connection.execute(f"analyze {positions}")
     announce("rebuild.prepared")
     return msgspec.structs.replace(build, phase="bulk", bulk_limit=floor, buckets=buckets)
@@ -162,30 +179,24 @@ async def abort(queries: Queries, build: Build) -> None:
 
 
 async def _remove(queries: Queries, build: Build) -> None:
-    gone = [await _is_removed(queries, build, one) for one in build.views]
-    if all(gone):
-        await drop_positions(queries, build.positions)
+    for one in build.views:
+        await _remove_view(queries, build, one)
+    await drop_unused_positions(queries, build.positions)
     await queries.run("finish_build", build.number, "aborted")
     await queries.run("delete_dirty_marks", build.consumer)
     await queries.run("delete_excluded_sequences", build.number)
     await queries.run("delete_catch_up_plan", build.number)
 
 
-async def _is_removed(queries: Queries, build: Build, one: BuildView) -> bool:
-    """Remove what was made of a view; False where that is a kept generation, which stays kept."""
+async def _remove_view(queries: Queries, build: Build, one: BuildView) -> None:
+    """Remove what was made of a view; a kept generation stays kept."""
     given = (one.view, one.generation)
     if build.kind == "rollback" and await queries.value(
         "do_tables_exist", await table_names(queries, *given)
     ):
         await queries.run("restore_kept_generation", *given)
-        return False
+        return
     if build.kind == "rollback" or build.phase != "open":  # until then none of them is this build's
         await drop_tables(queries, *given)
     await queries.run("mark_generation_dropped", *given)
     await queries.run("release_unused_names", one.view)
-    return True
-
-
-def positions_of(build: Build) -> str:
-    """Return the quoted name of the table that holds a build's positions."""
-    return quoted(f"{POSITIONS}_{build.number}")

@@ -49,7 +49,7 @@ class BulkPhase:
         self._shadow = shadow
         self._client = client
         self._consumer = consumer
-        self._definition = consumer.view.definition
+        self._definition = consumer.definition
         self._progress = progress
         self.silent: Counter[str] = Counter()
         """Intents that handlers asked for and that were not written, by slot."""
@@ -72,8 +72,7 @@ class BulkPhase:
             for view in bulk.views:
                 await self._note_own_type(view)
         if self._definition.sequence == UNORDERED and not build.partial:
-            handled = {kind for view in self._shadow.views for kind in view.definition.handlers}
-            await check_met(queries, self._client, build, self._definition, handled)
+            await check_met(queries, self._client, build, self._definition)
         await self._index()
 
     async def _note_own_type(self, view: FoldedView) -> None:

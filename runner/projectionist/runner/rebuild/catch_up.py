@@ -80,6 +80,7 @@ class CatchUp:
         """Aggregates that have moved since all of them were compared."""
         self.top = build.bulk_limit
         """The highest sequence that was planned to be folded."""
+        self._joins = any(one.joins for one in build.views)
 
     async def round(self) -> int:
         """Run one round without a lock; return how many events it folded."""
@@ -170,8 +171,10 @@ class CatchUp:
             else:
                 given = (build.number, build.consumer, slots, build.incarnation, build.positions, self.start)
                 await queries.run("plan_catch_up", *given)
-        planned = await queries.row("count_catch_up_events", build.number)
-        assert planned is not None, "it counts"
+            planned = await queries.row("count_catch_up_events", build.number)
+            assert planned is not None, "it counts"
+            if self._joins:
+                await queries.run("raise_build_top", build.number, planned["top"])
         self.top = max(self.top, planned["top"])
         return int(planned["many"])
 

@@ -15,6 +15,7 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
     """A build that has neither been swapped in nor given up."""
 
     consumer: str
+    view: str
     kind: str
     """`rebuild`, or `rollback` to a kept generation."""
     generation: int

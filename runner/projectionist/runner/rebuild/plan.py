@@ -11,9 +11,11 @@ from projectionist.core import clock
 from projectionist.core.printable_text import join_first
 from projectionist.projections.compiled.definition import Kind
 from projectionist.projections.compiled.subject_pattern import Subjects
+from projectionist.projections.compiled.view_set import of_views
 from projectionist.runner.batch.consumer import Consumer
 from projectionist.runner.batch.decisions import Decisions
 from projectionist.runner.batch.planning import UNORDERED
+from projectionist.runner.batch.view import View, ViewRow
 from projectionist.runner.database.queries import Build, Queries
 from projectionist.runner.history.applied_filter import AppliedFilter
 from projectionist.runner.history.fold_stream import Bulk
@@ -25,17 +27,18 @@ from projectionist.runner.jetstream import api
 from projectionist.runner.read_models.generations import generations
 from projectionist.runner.read_models.table_statements import keeping
 from projectionist.runner.read_models.views import dependents, kept, table_names, views
-from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE
+from projectionist.runner.rebuild.build_state import ROWS_AT_ONCE, left_open
 from projectionist.runner.rebuild.catch_up import EventsPurged
+from projectionist.runner.rebuild.registration_check import views_to_build, with_looked_up
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from nats.aio.client import Client
 
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.jetstream.api import StreamInfo
 
 SAMPLE, SAMPLE_S = 20_000, 5.0
@@ -48,11 +51,20 @@ LOCKS = (
 )
 
 
+class PlannedView(msgspec.Struct, frozen=True):
+    """The generation that would be made of a view."""
+
+    view: str
+    generation: int
+    joins: bool
+    """Whether batches write it from then on, and not before."""
+
+
 class Plan(msgspec.Struct):
     """The steps and costs of a rebuild."""
 
     consumer: str
-    generation: int
+    views: list[PlannedView]
     events: int
     rate: float
     """Events a second, measured on the first of the stream, fold included."""
@@ -79,28 +91,34 @@ class Plan(msgspec.Struct):
 
 async def plan(
     queries: Queries,
-    definition: Definition,
+    definition: ConsumerDefinition,
     settings: Settings,
     client: Client,
-    row: Row,
+    named: Sequence[Definition] | None = None,
     *,
     measured_s: float = SAMPLE_S,
 ) -> Plan:
-    """Look, and change nothing; for so long the speed is measured at most."""
-    consumer, view, generation = row["number"], row["view"], row["generation"]
-    stream = await api.stream(client, definition.stream)
-    losing = await losing_aggregates(queries, client, row, stream, definition.handlers)
-    names = await table_names(queries, view, generation)
-    facts = await queries.row("select_plan_facts", consumer, names)
-    assert facts is not None, "it counts"
-    rate = await _rate(definition, settings, client, stream, measured_s)
-    changes, dependent_names = await _changes(queries, definition, view, generation)
+    """Look, and change nothing; for so long the speed is measured at most. Raises what the rebuild would raise."""
+    chosen = await views_to_build(queries, definition, with_looked_up(definition, named))
+    built, row = of_views(definition, [view for view, _ in chosen]), chosen[0][1]
+    consumer = row["number"]
+    stream = await api.stream(client, built.stream)
+    losing = await losing_aggregates(queries, client, row, stream, built.known)
     found = await queries.open_build(consumer)
-    older = [one for one in await generations(queries, view) if one.state == "kept"]
+    if found is not None and (others := left_open(found, {one["view"] for _, one in chosen})):
+        raise others
+    views = [await _planned(queries, view, one) for view, one in chosen]
+    facts = await queries.row("select_plan_facts", consumer, [name for one in views for name in one.tables])
+    assert facts is not None, "it counts"
+    rate = await _rate(built, settings, client, stream, measured_s)
+    older = [
+        each for _, one in chosen for each in await generations(queries, one["view"]) if each.state == "kept"
+    ]
+    dependent_names = [name for one in views for name in one.dependents]
     spilled = stream.state.bytes if facts["aggregates"] > ROWS_AT_ONCE else 0
     return Plan(
         consumer=definition.name,
-        generation=generation + 1,
+        views=[one.made for one in views],
         events=stream.state.messages,
         rate=rate,
         eta_s=stream.state.messages / rate if rate else 0.0,
@@ -110,7 +128,7 @@ async def plan(
         kept_bytes=await queries.value("sum_table_bytes", [name for one in older for name in one.tables]),
         held=facts["held"],
         decisions=facts["decisions"],
-        changes=changes,
+        changes=[change for one in views for change in one.changes],
         dependents=dependent_names,
         losing=losing,
         open_build="" if found is None else f"{found}, {found.phase}, by {found.owner}",
@@ -132,14 +150,12 @@ async def check_history(
         )
 
 
-async def check_met(
-    queries: Queries, client: Client, build: Build, definition: Definition, handled: Container[str]
-) -> None:
+async def check_met(queries: Queries, client: Client, build: Build, definition: ConsumerDefinition) -> None:
     """Raise EventsPurged if the bulk has not met all that live has applied: without order nothing else tells."""
     stream, missing = await api.stream(client, definition.stream), list[str]()
 
     def take(one: Lost) -> bool:
-        if one.type in handled:
+        if one.type in definition.known:
             missing.append(str(one))
         return len(missing) < LISTED
 
@@ -190,6 +206,23 @@ def _refusal(losing: list[str], dependent_names: list[str]) -> str:
     return f"drop first what depends on the view: {', '.join(dependent_names)}" if dependent_names else ""
 
 
+class _ViewFacts(msgspec.Struct):
+    made: PlannedView
+    tables: list[str]
+    changes: list[str]
+    dependents: list[str]
+    """What stands on a public view that has to be made anew."""
+
+
+async def _planned(queries: Queries, definition: Definition, row: Row) -> _ViewFacts:
+    number, generation, joins = row["view"], row["generation"], row["state"] == "joining"
+    made = PlannedView(definition.name, await queries.value("select_next_generation", number), joins)
+    if await queries.row("select_generation", number, generation) is None:
+        return _ViewFacts(made, [], [f"{name} is new" for name in keeping(definition)], [])
+    changes, dependent_names = await _changes(queries, definition, number, generation)
+    return _ViewFacts(made, await table_names(queries, number, generation), changes, dependent_names)
+
+
 async def _changes(
     queries: Queries, definition: Definition, number: int, generation: int
 ) -> tuple[list[str], list[str]]:
@@ -211,17 +244,14 @@ async def _changes(
 
 
 async def _rate(
-    definition: Definition, settings: Settings, client: Client, stream: StreamInfo, measured_s: float
+    definition: ConsumerDefinition, settings: Settings, client: Client, stream: StreamInfo, measured_s: float
 ) -> float:
     """Return events a second, reading and folding the first of them; nothing is written."""
-    if (
-        definition.kind is Kind.SQL
-        or definition.references
-        or definition.looks_up
-        or not stream.state.messages
-    ):
+    unmeasured = any(view.kind is Kind.SQL or view.references or view.looks_up for view in definition.views)
+    if unmeasured or not stream.state.messages:
         return 0.0
-    consumer = Consumer.of_view(definition, settings.policy(definition.consumer), 0, definition.name)
+    views = [View(view, view.name, None, ViewRow()) for view in definition.views]
+    consumer = Consumer(definition, settings.policy(definition.name), 0, 0, views)
     judge = AppliedFilter(UNORDERED, {}, Decisions())
     bulk = Bulk(client, consumer, judge, Decisions(), Logged(definition.name))
     first, fold = stream.state.first_seq, bulk.folding().fold

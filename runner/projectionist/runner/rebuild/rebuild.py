@@ -17,7 +17,10 @@ from projectionist.core.postgres import connections
 from projectionist.core.retry_policy import interval
 from projectionist.core.telemetry import names, tracing
 from projectionist.core.testpoints import announce
+from projectionist.projections.compiled.view_set import of_views
 from projectionist.runner.batch.consumer import Consumer, ControlRow
+from projectionist.runner.batch.view import View, ViewRow
+from projectionist.runner.consumers.registry import registration
 from projectionist.runner.database.barrier import BarrierTimeout, patience
 from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError, record_act
 from projectionist.runner.history.progress import Watched
@@ -33,7 +36,12 @@ from projectionist.runner.rebuild.catch_up_race import Brake, CatchUpRace, judge
 from projectionist.runner.rebuild.compare import Compared, Comparison
 from projectionist.runner.rebuild.plan import check_history
 from projectionist.runner.rebuild.reader_snapshots import Snapshots
-from projectionist.runner.rebuild.registration_check import floor_of, registered
+from projectionist.runner.rebuild.registration_check import (
+    floor_of,
+    views_to_build,
+    waits_to_be_built,
+    with_looked_up,
+)
 from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.swap import swap
 from projectionist.runner.rebuild.times import USUAL, RebuildTimes
@@ -46,13 +54,17 @@ if TYPE_CHECKING:
     from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Row
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.history.progress import Progress
 
 FEW = 500
 """Catching up without a lock ends when a round had no more to do than this."""
 MOST_TRIES = 50
 MOST_OPENINGS = 5
+
+
+class LateBuild(AlreadyBuilding):
+    """Another process has built what was waited for."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -62,8 +74,8 @@ class Options(msgspec.Struct, frozen=True):
     back_to: int | None = None
     """Go back to this kept generation instead of building one."""
     partial: bool = False
-    raised_only: bool = False
-    """Build only if the revision is still higher than the live one when it has the build lease."""
+    waiting_only: bool = False
+    """Build only those views that no batch can write before, once it has the build lease."""
     accept_differences: bool = False
     slow_live: bool = False
     """Keep batches waiting now and then, where they apply events as fast as they can be caught up."""
@@ -98,23 +110,23 @@ class Rebuild:
 
     def __init__(
         self,
-        definition: Definition,
+        definition: ConsumerDefinition,
         settings: Settings,
         client: Client,
         progress: Progress,
         options: Options | None = None,
         *,
+        views: Sequence[Definition] | None = None,
         act: Act | None = None,
         times: RebuildTimes = USUAL,
         who: str | None = None,
     ) -> None:
-        """Take who rebuilds and why (`act`), which is put on record before anything is done; and the name that lease
-        and build bear (`who`), from whoever is to find them by it."""
-        if definition.is_member:
-            raise RebuildError(
-                f"{definition.full_name} is a view of a set, and cannot be built beside the others yet",
-                remedy="The live generation serves as before; a set under another name is filled from the beginning",
-            )
+        """Take which `views` of the consumer are built, all where it is not said.
+
+        Who rebuilds and why (`act`) is put on record before anything is done. Lease and build bear the name `who`, for
+        whoever is to find them by it.
+        """
+        self._named = views
         self._times = times
         self._definition = definition
         self._settings = settings
@@ -128,7 +140,7 @@ class Rebuild:
         self._events = 0
         self._views: dict[int, Definition] = {}
         """What is built, by the numbers of the views."""
-        self._keep_s = settings.policy(definition.consumer).keep_generation_s
+        self._keep_s = settings.policy(definition.name).keep_generation_s
 
     async def run(self) -> Rebuilt:
         """Do it; returns when the new generation is live. Whatever ends it before, the live generation serves."""
@@ -148,24 +160,36 @@ class Rebuild:
 
     async def _under_lease(self, queries: Queries) -> Rebuilt:
         who = self._who
-        going_back = self._options.back_to is not None
-        row = await registered(queries, self._definition, going_back=going_back)
+        row = await self._choose(queries)
         stream = await api.stream(self._client, self._definition.stream)
-        if not (going_back or self._options.partial):
-            await check_history(queries, self._client, row, stream, self._definition.handlers)
+        if self._options.back_to is None and not self._options.partial:
+            await check_history(queries, self._client, row, stream, self._definition.known)
         mine = (self._settings.postgres, self._definition, row["number"], who)
         ttl_s, renewed_s = self._times.lease_s, self._times.renewed_s
         async with build_lease(
             queries, *mine, self._record_progress, ttl_s=ttl_s, renewed_s=renewed_s
         ) as lease:
-            row = await registered(queries, self._definition, going_back=going_back)
-            if self._options.raised_only and self._definition.revision <= row["revision"]:
-                raise AlreadyBuilding(f"revision {row['revision']} has been built by another process")
+            row = await self._choose(queries)
             await self._record_act(queries, row["number"])
-            self._views = {row["view"]: self._definition}
             build, resumed = await self._opened(queries, row, lease.epoch, who)
             return await self._build(queries, build, resumed=resumed)
         raise AssertionError("the task group neither returned nor raised")
+
+    async def _choose(self, queries: Queries) -> Row:
+        """Look up what is to be built; return the registration of one of the views."""
+        going_back, named = self._options.back_to is not None, self._named
+        if self._options.waiting_only:
+            found = await views_to_build(queries, self._definition, named)
+            named = [view for view, row in found if waits_to_be_built(view, row)]
+            if not named:
+                raise LateBuild("it has been built by another process")
+        wanted = named if going_back else with_looked_up(self._definition, named)
+        found = await views_to_build(queries, self._definition, wanted, going_back=going_back)
+        if going_back:
+            _check_way_back(self._definition, [view for view, _ in found])
+        self._definition = of_views(self._definition, [view for view, _ in found])
+        self._views = {row["view"]: view for view, row in found}
+        return found[0][1]
 
     async def _record_act(self, queries: Queries, consumer: int) -> None:
         """Put on record that somebody has this done, before it is: what is done is then never without a reason."""
@@ -173,6 +197,8 @@ class Rebuild:
             return
         back_to = self._options.back_to
         about = "a new generation" if back_to is None else f"generation {back_to}"
+        if members := [view.name for view in self._views.values() if view.is_member]:
+            about += f" of {', '.join(members)}"
         action = "rebuild" if back_to is None else "rollback"
         await record_act(queries, consumer, action, about, self._act, msgspec.to_builtins(self._options))
 
@@ -196,6 +222,8 @@ class Rebuild:
         """Return the build that was left, if it can go on; a new one otherwise."""
         build, back_to = await queries.open_build(row["number"]), self._options.back_to
         if build is not None:
+            if (others := build_state.left_open(build, self._views)) is not None:
+                raise others
             left_by = build.owner
             build = await build_state.resume(
                 queries, build, epoch=epoch, owner=who, partial=self._options.partial
@@ -223,7 +251,7 @@ class Rebuild:
         shadow = Shadow(queries.connection, consumer, self._schema)
         filter_subject = self._definition.subjects.filter
         if build.phase == "open" and build.kind == "rollback":
-            await mark_moved(queries, self._definition, build)
+            build = await mark_moved(queries, self._definition, build)
         elif build.phase == "open":
             build = await self._prepare(queries, build, shadow)
         for one in build.views:
@@ -259,14 +287,16 @@ class Rebuild:
         return found
 
     async def _prepare(self, queries: Queries, build: Build, shadow: Shadow) -> Build:
-        row = await queries.row("select_view", self._definition.name)
+        row = await queries.row("select_consumer", self._definition.name)
         assert row is not None, "consumers are never deleted"
-        floor = await floor_of(self._client, self._definition.stream, row["durable"])
+        stream = self._definition.stream
+        floor = await floor_of(self._client, stream, row["durable"])
+        last_seq = (await api.stream(self._client, stream)).state.last_seq
         rows = 0
         for one in build.views:
-            live = await table_names(queries, one.view, one.live)
+            live = [] if one.live is None else await table_names(queries, one.view, one.live)
             rows += await queries.value("estimate_rows", build.consumer, live)
-        return await build_state.prepare(queries, build, shadow, floor, rows)
+        return await build_state.prepare(queries, build, shadow, floor, rows, last_seq=last_seq)
 
     async def _phase(self, name: str, work: Any) -> None:
         began = clock.now()
@@ -326,6 +356,8 @@ class Rebuild:
     async def _carry_indexes(self, queries: Queries, build: Build) -> None:
         """Make the indexes that users have made on the live tables, before batches wait."""
         for one in build.views:
+            if one.live is None:
+                continue
             async for text in carry_indexes(queries, one.view, one.live, one.generation):
                 self._progress.say(text)
 
@@ -362,25 +394,40 @@ class Rebuild:
                 judge(race, brake, self._definition.name, self._progress)
 
 
+def _check_way_back(definition: ConsumerDefinition, views: Sequence[Definition]) -> None:
+    if len(views) > 1:
+        raise RebuildError(f"{definition.name} is a set of views", remedy="Name the view that goes back")
+    for needed in views[0].looks_up:
+        raise RebuildError(
+            f"{views[0].full_name} looks up {needed.name}, whose rows are not as they were any more",
+            remedy="Deploy the code it was run by, and rebuild with that",
+        )
+
+
 async def consumer_for(
-    queries: Queries, definition: Definition, settings: Settings, build: Build
+    queries: Queries, definition: ConsumerDefinition, settings: Settings, build: Build
 ) -> Consumer:
-    """Return the consumer as the builder sees it: with the shadow as its generation."""
-    [built] = build.views
-    control = await queries.control(built.view)
-    live = ControlRow.of([control])
-    view = msgspec.structs.replace(live.views[0], generation=built.generation)
-    return Consumer.of_view(
-        definition,
-        settings.policy(definition.consumer),
-        build.consumer,
-        control["key_name"],
-        control=msgspec.structs.replace(live, views=(view,)),
+    """Return the consumer as the builder sees it: with what is built of each view as its generation."""
+    rows = {one.view: await queries.control(one.view) for one in build.views}
+    live = ControlRow.of(list(rows.values()))
+    made = {one.view: one.generation for one in build.views}
+    control = msgspec.structs.replace(
+        live,
+        views=tuple(msgspec.structs.replace(one, generation=made[one.number]) for one in live.views),
     )
+    by_name = {row["view_name"]: row for row in rows.values()}
+    views = [
+        View(view, row["key_name"], None, ViewRow(number=row["view"]))
+        for view in definition.views
+        if (row := by_name.get(view.name)) is not None
+    ]
+    return Consumer(definition, settings.policy(definition.name), build.consumer, 0, views, control)
 
 
-async def give_up(definition: Definition, settings: Settings, act: Act | None = None) -> dict[str, int]:
-    """End the open build and drop its tables; return its generations by view, none if no build is open.
+async def give_up(
+    definition: ConsumerDefinition, settings: Settings, act: Act | None = None
+) -> dict[str, int]:
+    """End the consumer's open build and drop its tables; return its generations by view, none if no build is open.
 
     `act` is put on record before.
 
@@ -391,7 +438,7 @@ async def give_up(definition: Definition, settings: Settings, act: Act | None = 
     try:
         await connection.execute("set statement_timeout = 0")  # marks may be any number
         queries, who = Queries(connection, schema), owner()
-        row = await registered(queries, definition, going_back=True)
+        row = await registration(connection, schema, definition.name)
         async with build_lease(queries, settings.postgres, definition, row["number"], who) as lease:
             build = await queries.open_build(row["number"])
             if build is None:

@@ -65,9 +65,10 @@ class ShadowView:
         return [table.physical(self.generation) for table in self.definition.owned]
 
     async def copy(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Put rows into the empty table."""
+        """Put rows into the empty table; a Reactor has none."""
         table = self.definition.table
-        assert table is not None, "a SqlProjection's rows come from its own statements"
+        if table is None:
+            return
         await self._connection.copy_records_to_table(
             table.physical(self.generation),
             schema_name=self._schema,
@@ -81,9 +82,9 @@ class Shadow:
 
     def __init__(self, connection: Connection, consumer: Consumer, schema: str) -> None:
         self._connection = connection
-        self.definition = consumer.view.definition
+        self.definition = consumer.definition
         self.start = consumer.start
-        self.views = (ShadowView(connection, consumer.view, schema),)
+        self.views = tuple(ShadowView(connection, view, schema) for view in consumer.views)
         self.lookups = {
             view.number: LookupReader(connection, view.definition, keeps=True) for view in consumer.views
         }

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from projectionist.core import clock
 from projectionist.core.postgres.rights import grant_recorded
 from projectionist.core.testpoints import announce
 from projectionist.runner.database.barrier import BarrierTimeout
 from projectionist.runner.database.queries import Build, BuildView, Queries, RebuildError
-from projectionist.runner.read_models.generations import drop_positions
+from projectionist.runner.read_models.generations import drop_unused_positions
 from projectionist.runner.read_models.views import repoint_view, shown, withdraw
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ AT_MOST = 2_000
 """How many events are folded under the barrier; more are folded before it."""
 READERS_MS = 100
 """How long it waits for those who read the views; they wait for it as long."""
+OTHERS_MS = 5
+"""How long it waits for those who read a view while it holds another, for which they may wait."""
 
 
 async def swap(
@@ -59,6 +62,7 @@ async def swap(
             moved = catch_up.moved()
             for comparison in comparisons:
                 await comparison.settle(moved[comparison.built.view])
+            await _lock_together(queries, build)
             await queries.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
             await _exchange(queries, build, keep_s, None if catch_up.unordered else build.positions)
             if not await snapshots.passed():
@@ -69,6 +73,33 @@ async def swap(
         return False
     announce("swap.committed")
     return True
+
+
+async def _lock_together(queries: Queries, build: Build) -> None:
+    """Keep readers out of all public views that are pointed anew.
+
+    Who joins two of them the other way round holds one and waits for the other, for ever where that is held here. So
+    one is waited for with none in hand; where another is in use then, all are let go, and that one is the first.
+    """
+    fresh = [
+        await shown(queries, one.view, one.generation) for one in await queries.build_views(build.number)
+    ]
+    left = [public for views in fresh for public in views]
+    until = clock.now() + READERS_MS / 1000
+    while len(left) > 1:
+        public = left[0]
+        try:
+            async with queries.connection.transaction():
+                for public in left:
+                    wait_ms = READERS_MS if public == left[0] else OTHERS_MS
+                    await queries.connection.execute(f"set local lock_timeout = '{wait_ms}ms'")
+                    if (lock := await queries.value("lock_view", public)) is not None:
+                        await queries.connection.execute(lock)
+            return
+        except asyncpg.LockNotAvailableError:
+            if clock.now() > until:
+                raise
+            left = [public, *(one for one in left if one != public)]
 
 
 async def _exchange(queries: Queries, build: Build, keep_s: float, caught_up: int | None) -> None:
@@ -85,8 +116,7 @@ async def _exchange(queries: Queries, build: Build, keep_s: float, caught_up: in
     await queries.run("set_live_generations", build.number)
     await queries.run("finish_build", build.number, "done")
     await queries.run("delete_catch_up_plan", build.number)  # its marks went when they were seen to
-    if caught_up is None:
-        await drop_positions(queries, build.positions)
+    await drop_unused_positions(queries, build.positions)
 
 
 async def _repoint(queries: Queries, one: BuildView) -> None:

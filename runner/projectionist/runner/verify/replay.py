@@ -20,6 +20,7 @@ from projectionist.runner.batch.context import BatchContext
 from projectionist.runner.batch.handler_factory import model_for
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.batch.types import Batch
+from projectionist.runner.batch.view import View, ViewRow
 from projectionist.runner.consumers.header_mapping import written
 from projectionist.runner.consumers.intent_slots import frozen
 from projectionist.runner.database.queries import Queries, RebuildError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from projectionist.core.nats.fast_client import Arrival
     from projectionist.core.operator import Act
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.decoding.delivery import Unreadable
     from projectionist.runner.history.progress import Progress
     from projectionist.runner.jetstream.stream_range import Range
@@ -71,16 +72,20 @@ class Replayer:
     """Replays ranges for one consumer."""
 
     def __init__(
-        self, queries: Queries, definition: Definition, settings: Settings, client: Client, progress: Progress
+        self,
+        queries: Queries,
+        definition: ConsumerDefinition,
+        settings: Settings,
+        client: Client,
+        progress: Progress,
     ) -> None:
         self._queries = queries
         self._definition = definition
         self._settings = settings
         self._client = client
         self._progress = progress
-        self._policy = settings.policy(definition.consumer).replay or (
-            FORBIDDEN if definition.kind is Kind.REACTOR else NO_EFFECTS
-        )
+        has_rows = any(view.kind is not Kind.REACTOR for view in definition.views)
+        self._policy = settings.policy(definition.name).replay or (NO_EFFECTS if has_rows else FORBIDDEN)
 
     async def run(self, span: Range, act: Act, *, dry_run: bool = False) -> Replayed:
         """Hand the range over. Only what is not settled, and only under `allow`, is applied, with its effects."""
@@ -95,13 +100,13 @@ class Replayer:
             return result
 
     async def _run(self, span: Range, act: Act, *, dry_run: bool) -> Replayed:
-        row = await self._registered()
-        await self._refuse_forgotten(row["number"], span)
+        rows = await self._registered()
+        await self._refuse_forgotten(rows[0]["number"], span)
         stream = await api.stream(self._client, self._definition.stream)
         result = Replayed(
             consumer=self._definition.name, first=span.first, last=span.last, policy=self._policy
         )
-        consumer = await self._consumer(row)
+        consumer = await self._consumer(rows)
         try:
             if dry_run:
                 await self._each(span, stream, consumer, None, result)
@@ -179,36 +184,41 @@ class Replayer:
         store = store_of(self._queries.connection, self._queries.schema, consumer.number)
         return set(await store.known((d.source, d.id) for d in deliveries))
 
-    async def _registered(self) -> Record:
-        if self._definition.is_member:
-            raise RebuildError(
-                f"{self._definition.consumer} is a set of views, whose events cannot be replayed yet",
-                remedy="What was settled needs no replay; `recompute` makes one row anew, `verify` tells which",
-            )
-        row = await self._queries.row("select_view", self._definition.name)
-        if row is None:
+    async def _registered(self) -> list[Record]:
+        """Return the registrations of the views that batches write, which this code has all as they are."""
+        rows = await self._queries.rows("select_consumer_views", self._definition.name)
+        if not rows:
             raise RebuildError(
                 f"consumer {self._definition.name!r} is not in the database yet",
                 remedy="Run `projectionist migrate`",
             )
-        if row["code"] != self._definition.code:
+        code = {view.name: view.code for view in self._definition.views}
+        live = [row for row in rows if row["state"] == "live"]
+        if any(row["code"] != code.get(row["view_name"]) for row in live):
             raise RebuildError(
                 f"{self._definition.name} is run by other code than this",
                 remedy="Replay with the code that runs",
             )
-        return row
+        return live
 
-    async def _consumer(self, row: Record) -> Consumer:
-        definition = self._definition
-        policy = self._settings.policy(definition.consumer)
-        given = (row["number"], uuid4(), socket.gethostname(), os.getpid(), definition.code)
+    async def _consumer(self, rows: Sequence[Record]) -> Consumer:
+        definition, number = self._definition, rows[0]["number"]
+        policy = self._settings.policy(definition.name)
+        given = (number, uuid4(), socket.gethostname(), os.getpid(), definition.code)
         runner = await self._queries.value("insert_runner", *given, written(policy.headers))
+        control = ControlRow.of(await self._queries.rows("select_control_row", number))
+        registered = {row["view_name"]: row for row in rows}
+        views = [
+            await self._view(view, registered[view.name])
+            for view in definition.views
+            if view.name in registered
+        ]
+        return Consumer(definition, policy, number, runner, views, control)
+
+    async def _view(self, view: Definition, row: Record) -> View:
         slots = [found["name"] for found in await self._queries.rows("select_intent_slots", row["view"])]
-        names = frozen(definition.name, slots, definition.slots)
-        control = ControlRow.of(await self._queries.rows("select_control_row", row["number"]))
-        return Consumer.of_view(
-            definition, policy, row["number"], row["key_name"], runner, slots=names, control=control
-        )
+        names = frozen(view.name, slots, view.slots)
+        return View(view, row["key_name"], names, ViewRow(number=row["view"]))
 
 
 def _count(counts: Counter[tuple[str, str]], result: Replayed) -> None:

@@ -341,6 +341,12 @@ async def live_consumer(
 ) -> tuple[Consumer, bytes]:
     """Return the consumer with the live generation, and the code that generation was made by."""
     row = await registered(queries, definition)
+    if row["state"] != "live":
+        raise RebuildError(
+            f"{definition.full_name} is {row['state']}: no batch writes its rows, and they are of another time",
+            remedy=f"`projectionist rebuild` brings it to where the others are; one that is detached needs "
+            f"`projectionist views attach {definition.full_name} --reason …` before",
+        )
     control, policy = await queries.control(row["view"]), settings.policy(definition.consumer)
     given = (definition, policy, row["number"], row["key_name"])
     made = Consumer.of_view(*given, control=ControlRow.of([control]))

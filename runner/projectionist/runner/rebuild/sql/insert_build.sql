@@ -5,8 +5,8 @@ with opened as (
     returning number
 )
 insert into {schema}.build_views (build, view, generation, revision, shape, code, base)
-select o.number, v.number, 1 + greatest(v.generation,
-    (select max(g.generation) from {schema}.generations g where g.view = v.number)), w.revision, w.shape, w.code, v.code
+select o.number, v.number, 1 + coalesce((select max(g.generation) from {schema}.generations g where g.view = v.number), 0),
+    w.revision, w.shape, w.code, v.code
 from opened o
 cross join unnest($5::integer[], $6::integer[], $7::bytea[], $8::bytea[]) as w (view, revision, shape, code)
 join {schema}.views v on v.number = w.view

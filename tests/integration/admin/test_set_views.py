@@ -1,0 +1,178 @@
+"""A view leaves its set without a deploy, and joins it again; one that no class lists keeps its rows until dropped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.integration.batch.test_view_sets import tables
+from tests.support import inspection
+from tests.support.cli import Cli
+from tests.support.rebuilding import RebuildHarness, dying
+from tests.support.shop_app import SET_APP, environment
+from tests.support.view_sets import Paid, Placed, folded, view_set
+
+pytestmark = pytest.mark.asyncio
+WHY = ("--reason", "ticket 7")
+
+
+async def test_a_view_that_fails_leaves_and_the_others_go_on_without_a_restart(
+    rebuilds: RebuildHarness, tmp_path: Path
+) -> None:
+    """What waited for it is applied in the others; when it is attached a build brings it along, mended or not."""
+    live = rebuilds.harness
+    shop = view_set(live.stream)
+    await live.migrate(shop.Shop)
+    cli = Cli(live, tmp_path, **environment(live))
+    async with live.running(shop.Shop):
+        await live.publish(Placed("ann", (5,)), "o1", 1)
+        await live.publish(Placed("bob", (-1,)), "o2", 1)
+        await live.publish(Placed("cid", (7,)), "o3", 1)
+        await inspection.reaches("waiting", inspection.head_state, live, "order/o2")
+
+        told = await cli.done("views", "detach", "Shop.Lines", *WHY)
+        assert "Shop.Lines: is detached, and its rows stay as they are" in told
+        await live.publish(Paid(2), "o1", 2)
+        await inspection.reaches("clear", inspection.head_state, live, "order/o2")
+        await live.settled(shop.Shop)
+        assert await live.rows("summary") == [("o1", "ann", 1, 2), ("o2", "bob", 1, 0), ("o3", "cid", 1, 0)]
+        assert await live.rows("lines", "1, 2") == [("o1", 0, 5), ("o3", 0, 7)], "as they were"
+        assert await cli.seen("views", "detach", "Lines", *WHY) == {
+            "consumer": "Shop",
+            "view": "Lines",
+            "state": "detached",
+            "changed": False,
+            "scheduled": 0,
+        }
+
+    refused = await cli.run("rebuild", SET_APP, "Shop.Lines")
+    assert (refused.code, "is detached: batches leave it out" in refused.err) == (1, True), refused.err
+    plan = await cli.run("rebuild", SET_APP, "Shop.Lines", "--plan")
+    assert (plan.code, "is detached: batches leave it out" in plan.err) == (1, True), (
+        "a plan says what a run would"
+    )
+    (planned,) = (await cli.seen("rebuild", SET_APP, "Shop", "--plan"))["plans"]
+    assert [one["view"] for one in planned["views"]] == ["Summary", "Spend"]
+
+
+async def test_a_view_that_was_attached_joins_with_all_that_was_applied_without_it(
+    rebuilds: RebuildHarness, tmp_path: Path
+) -> None:
+    live = rebuilds.harness
+    shop = view_set(live.stream)
+    await live.migrate(shop.Shop)
+    cli = Cli(live, tmp_path, **environment(live))
+    events = [("o1", 1, Placed("ann", (5,))), ("o2", 1, Placed("bob", (6, 7))), ("o2", 2, Paid(4))]
+    await live.publish(events[0][2], "o1", 1)
+    await live.settle(shop.Shop)
+    for name in ("Shop.Lines", "Receipts"):
+        await cli.done("views", "detach", name, *WHY)
+    await live.publish(events[1][2], "o2", 1)
+    await live.publish(events[2][2], "o2", 2)
+    await live.settle(shop.Shop)
+    for name in ("Shop.Lines", "Receipts"):
+        assert "joins as soon as it is built" in await cli.done("views", "attach", name, *WHY)
+
+    (planned,) = (await cli.seen("rebuild", SET_APP, "Lines", "Receipts", "--plan"))["plans"]
+    assert planned["views"] == [
+        {"view": "Lines", "generation": 2, "joins": True},
+        {"view": "Receipts", "generation": 2, "joins": True},
+    ]
+    (done,) = (await cli.seen("rebuild", SET_APP, "Lines", "Receipts"))["rebuilt"]
+
+    assert [(one["view"], one["generation"], one["compared"]["differences"]) for one in done["views"]] == [
+        ("Lines", 2, []),
+        ("Receipts", 2, []),
+    ]
+    found, expected = await tables(live), folded(events)
+    assert (found.summary, found.lines, found.spend) == (expected.summary, expected.lines, expected.spend)
+    assert found.receipts == [("o2", 4)], "of the view that was there; what the other missed is history"
+    await live.publish(Paid(3), "o1", 2)
+    await live.settle(shop.Shop)
+    assert (await tables(live)).receipts == [("o1", 3), ("o1", 3), ("o2", 4)]
+    kept = await inspection.rows(
+        live, "generations", "generation", "state", "build", order="view, generation"
+    )
+    assert [(state, build) for number, state, build in kept if state == "kept"] == [("kept", None)] * 2, (
+        "nothing could bring what they were left with to where the others are"
+    )
+
+
+async def test_what_cannot_leave_or_come_back_is_refused_and_nothing_is_changed(
+    rebuilds: RebuildHarness, tmp_path: Path
+) -> None:
+    live = rebuilds.harness
+    shop = view_set(live.stream, order=[0, 1])
+    await live.migrate(shop.Shop)
+    await live.publish(Placed("ann", (5,)), "o1", 1)
+    await live.settle(shop.Shop)
+    cli = Cli(live, tmp_path, **environment(live))
+
+    async def refused(*words: str) -> str:
+        before = await inspection.count(live, "audit")
+        ended = await cli.run("views", *words, *WHY)
+        assert (ended.code, await inspection.count(live, "audit")) == (1, before), ended.err
+        return ended.err
+
+    assert "no set has a view 'Orders'" in await refused("detach", "Orders")
+    assert "no set has a view 'Shop'" in await refused("attach", "Shop")
+    with dying("rebuild.flushed"):
+        await rebuilds.rebuild(shop.Shop, shop.Lines)
+    assert "a build of Shop.Lines is open" in await refused("detach", "Lines")
+    await cli.done("views", "detach", "Summary", *WHY)
+    await rebuilds.give_up(shop.Shop)
+    assert "the only view of its set that batches write" in await refused("detach", "Lines")
+    assert "is live already" in await cli.done("views", "attach", "Lines", *WHY)
+
+
+async def test_the_last_rows_of_a_view_that_no_class_lists_are_kept_until_dropped(
+    rebuilds: RebuildHarness, tmp_path: Path
+) -> None:
+    live = rebuilds.harness
+    more, fewer = (
+        view_set(live.stream, order=[0, 2], name="Small"),
+        view_set(live.stream, order=[0], name="Small"),
+    )
+    await live.migrate(more.Shop)
+    await live.publish(Placed("ann", (5,)), "o1", 1)
+    await live.settle(more.Shop)
+    await live.migrate(fewer.Shop)
+    cli = Cli(live, tmp_path, **environment(live))
+
+    (kept,) = (await cli.seen("generations", "list", SET_APP, "Small.Spend"))["generations"]
+    assert (kept["state"], kept["kept_until"], kept["can_roll_back"]) == ("kept", None, False)
+    assert await live.rows("spend") == [("ann", 1, 5)]
+    await cli.done("generations", "drop", SET_APP, "Small.Spend", "1", *WHY)
+
+    assert await live.value("select to_regclass('spend')") is None
+    assert await rebuilds.tables() == ["summary__g1"]
+    await live.publish(Placed("ann", (6,)), "o2", 1)
+    await live.migrate(more.Shop)
+    await live.settle(more.Shop)
+    await rebuilds.rebuild(more.Shop, more.Spend)
+    await live.settle(more.Shop)
+    assert await live.rows("spend") == [("ann", 2, 11)], "listed again it is built anew"
+
+
+async def test_a_set_is_retired_with_a_view_that_has_not_joined_and_one_that_has_left(
+    rebuilds: RebuildHarness, tmp_path: Path
+) -> None:
+    live = rebuilds.harness
+    few = view_set(live.stream, order=[0, 1])
+    await live.migrate(few.Shop)
+    await live.publish(Placed("ann", (5,)), "o1", 1)
+    await live.settle(few.Shop)
+    await live.migrate(view_set(live.stream, order=[0]).Shop)
+    cli = Cli(live, tmp_path, **environment(live))
+    await cli.done("generations", "drop", SET_APP, "Shop.Lines", "1", *WHY)
+    await live.migrate(view_set(live.stream, order=[0, 2]).Shop)
+    assert sorted(await inspection.rows(live, "views", "name", "state")) == [
+        *(("Lines", "retired"), ("Spend", "joining"), ("Summary", "live")),
+    ]
+    live.tampered = True  # the set is no more
+
+    await live.pool.execute("update projectionist.runners set stopped = now()")
+    await cli.done("retire", "Shop", *WHY, "--yes")
+
+    assert await rebuilds.tables() == []
+    assert await inspection.count(live, "consumers") == 0
