@@ -88,6 +88,19 @@ def explore(model: Model[S], most: int = 500_000) -> Explored[S]:
     return Explored(len(came), max(depths.values()), met, broken)
 
 
+def explore_all(models: Mapping[str, Model[S]]) -> Explored[S]:
+    """Explore each of these; return what was found in all of them, what is broken with the scenario before it."""
+    states = depth = 0
+    met: Counter[str] = Counter()
+    broken: dict[str, Counterexample[S]] = {}
+    for scenario, model in models.items():
+        found = explore(model)
+        states, depth = states + found.states, max(depth, found.depth)
+        met += found.met
+        broken |= {f"{scenario}: {name}": way for name, way in found.broken.items()}
+    return Explored(states, depth, met, broken)
+
+
 def _first_stuck(came: Iterable[S], resting: list[S], before: Mapping[S, list[S]]) -> S | None:
     """Return the first state found from which no rest can be reached; a circle of waits is one without any step."""
     alive, queue = set(resting), deque(resting)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from tests.model.batch_model import Batches
 from tests.model.batch_world import RULES, Event, Scenario
-from tests.model.explorer import LIVE, explore
+from tests.model.explorer import LIVE, explore, explore_all
 from tests.support.proof import Figure
 
 A1, A2, A3, A4 = (Event(0, version) for version in range(1, 5))
@@ -74,16 +72,12 @@ REVERTED = {
 
 
 def test_nothing_breaks_in_any_order_of_statements_crashes_and_answers(record_property: Figure) -> None:
-    met, states = Counter[str](), 0
-    for name, scenario in SCENARIOS.items():
-        found = explore(Batches(scenario).model())
-        assert found.broken == {}, name
-        met += found.met
-        states += found.states
+    found = explore_all({name: Batches(scenario).model() for name, scenario in SCENARIOS.items()})
 
-    record_property("states of the model", states)
-    record_property("steps of the model", met.total())
-    assert set(MET.split()) <= met.keys()
+    assert found.broken == {}
+    record_property("states of the model", found.states)
+    record_property("steps of the model", found.met.total())
+    assert set(MET.split()) <= found.met.keys()
 
 
 @pytest.mark.parametrize("rule", RULES)

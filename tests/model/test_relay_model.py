@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
-from tests.model.explorer import LIVE, explore
+from tests.model.explorer import LIVE, explore, explore_all
 from tests.model.relay_model import FORGETS, REMEMBERS, RULES, STREAM, Relays
 from tests.model.relay_world import Faults
 from tests.support.proof import Figure
@@ -54,16 +53,12 @@ REVERTED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_no_order_of_deaths_answers_and_ticks_executes_twice_or_out_of_order(record_property: Figure) -> None:
-    met, states = Counter[str](), 0
-    for name, scenario in SCENARIOS.items():
-        found = explore(Relays(**scenario).model())
-        assert found.broken == {}, name
-        met += found.met
-        states += found.states
+    found = explore_all({name: Relays(**scenario).model() for name, scenario in SCENARIOS.items()})
 
-    record_property("states of the model", states)
-    record_property("steps of the model", met.total())
-    assert set(MET.split()) <= met.keys()
+    assert found.broken == {}
+    record_property("states of the model", found.states)
+    record_property("steps of the model", found.met.total())
+    assert set(MET.split()) <= found.met.keys()
 
 
 @pytest.mark.parametrize("rule", RULES)
