@@ -19,7 +19,8 @@ from projectionist.runner.stream_guard.ack_audit import adds_up
         (100, 109, 10, True),
         (None, 3, 3, False),
         (100, 3, 3, False),  # the durable was made anew meanwhile
-        (0, 0, 0, True),
+        (0, 0, 0, False),  # moved ahead before anything was delivered
+        (0, 3, 3, False),
     ],
 )
 def test_floors_add_up_by_sequence_or_by_delivery(
