@@ -8,7 +8,7 @@ BROWSER := $(VENV)/browser
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock audit sbom demo browser pictures console-scale test coverage stress soak proof promise check fmt alerts snapshot lowest clean
+.PHONY: help venv lock audit sbom demo browser pictures console-scale test coverage stress soak mutants proof promise check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -73,6 +73,9 @@ soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, te
 	@SOAK_REBUILDS=all $(BIN)/python -m pytest -q tests/integration/rebuild/test_soak.py
 	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/faults tests/integration/*/test_histories.py
 	@SWEEP=all $(BIN)/python -m pytest -q tests/crash/test_sweep.py
+
+mutants: $(STAMP)  ## change what decides, a place at a time, and tell which changes no test notices: ONLY=leases
+	@$(BIN)/python -m tests.support.mutants $(ONLY)
 
 proof: $(STAMP) $(DEBIAN)/.unpacked  ## the tests of all promises, and docs/proof.md from what they found
 	@$(BIN)/python -m tests.support.proof
