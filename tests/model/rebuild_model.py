@@ -156,9 +156,6 @@ class Rebuilds:
 
     def _bulk(self, w: World, index: int, one: Builder) -> Iterator[tuple[str, World]]:
         """Fold history up to where live stands, in one transaction; what moves from now on is marked."""
-        if any(w.shadow):
-            yield f"finds {index}", self._to(w, index, one._replace(at="catching"))
-            return
         upto = len(self._events) if self._without == "only what live applied" else 0
         seqs = tuple(
             n

@@ -17,7 +17,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "two build": {"events": (A1, A2), "builders": 2, "deaths": 1},
     "a person steps over an event": {"events": (A1, A2, B1), "skips": True, "deaths": 1},
 }
-MET = "opens commits skips builds resumes loses folds finds flips plans catches unmarks again swaps dies"
+MET = "opens commits skips builds resumes loses folds flips plans catches unmarks again swaps dies"
 
 I3 = "I3 the shadow's rows are of where it stands"
 I11 = "I11 what readers see is what live has applied"

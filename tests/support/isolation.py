@@ -109,18 +109,15 @@ CLAIM = Call(
         "applied",
         1,
         [],
-        ["new"],
         [],
-        "s",
+        [],
+        "new",
         [7],
+        "s",
         "t",
         "order/1",
-        "4",
-        [],
-        "c",
-        "c",
-        "c",
-        "c",
+        [4],
+        *("c" * 4),
         [b""],
         [0],
         [],
@@ -140,7 +137,7 @@ PARKED_FOR_CODE = Call("lock_parked_event", (C, "shop", "u2"))
 PARKED_OF = Call("select_parked_identities", (C, "order/1", None, None))
 SETTLED = Call("delete_parked_events", (C, "shop", ["p1"]))
 UNORDERED = Call("lock_due_unordered_events", (C, _ONE, ["u1"]))
-ERASED = Call("select_erased_identities", (C, "order/9", None, None, None, 10))
+ERASED = Call("select_erased_identities", (C, "order/9", "shop", "p1", None, 10))
 QUARANTINED = Call("lock_quarantined_event", (C, 1, 6))
 RELEASED = Call("lock_released_quarantine", (C, 1, [6]))
 REREAD = Call("schedule_reread_on_new_code", (C, b"\x01", 10))
@@ -222,7 +219,8 @@ PAIRS = (
     Pair(LEASE, LEASE, False, "SELECT 1"),
     Pair(LEASE, BACK, True, "UPDATE 1"),
     Pair(PROMOTE, PROMOTE, False, "SELECT 1"),
-    Pair(PROMOTE, LATER, True, "SELECT 1", "SELECT 0"),
+    # One statement is one snapshot: the row that has just entered the outbox is for the next look.
+    Pair(PROMOTE, LATER, True, "SELECT 0"),
     Pair(LATER, EXPIRE, False, "SELECT 1"),
     Pair(UNPACK, UNPACK, True, "SELECT 1"),
 )
@@ -238,6 +236,7 @@ UNPAIRED = {
     "shorten_future_dues": "skips what others hold, and is alone in its transaction",
     "try_lock_index_creation": "tries, and waits for nobody",
     "unlock_index_creation": "waits for nobody",
+    "select_older_snapshots": "looks at locks, and takes none",
     "select_lock_strangers": "looks at locks, and takes none",
 }
 """Statements that lock, or name locks, and are in no pair; and why."""

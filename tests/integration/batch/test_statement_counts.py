@@ -34,8 +34,8 @@ async def test_many_events_take_as_many_statements_as_one(live: ConsumerHarness)
     await live.migrate(s.Orders)
 
     async with batch_drivers(live, s.Orders) as (driver,):
-        await driver.settle(*of(driver, 0, 1, 1))  # decides whose ids are keys
         for version in (1, 3, 2, 2):  # new, parked, filled with what it drains, known
+            await driver.settle(*of(driver, 0, 1, version))  # what a process asks once
             one = await statements(driver, *of(driver, 100, 1, version))
             many = await statements(driver, *of(driver, 200, MANY, version))
             assert many == one, version

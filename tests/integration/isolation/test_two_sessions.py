@@ -50,7 +50,7 @@ async def run(session: asyncpg.Connection[Any], call: Call, consumer: int) -> st
     given = [await _given(session, one, consumer) for one in call.given]
     statement = await session.prepare(Statements(call.package, SCHEMA)[call.statement])
     await statement.fetch(*given)
-    return statement.get_statusmsg()
+    return statement.get_statusmsg() or ""
 
 
 async def _given(session: asyncpg.Connection[Any], one: Any, consumer: int) -> Any:
@@ -68,7 +68,7 @@ async def _given(session: asyncpg.Connection[Any], one: Any, consumer: int) -> A
 
 @pytest.mark.parametrize("ending", ["commit", "rollback"])
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
-async def test_the_second_of_two_sessions_waits_or_passes_by_and_sees_what_became_of_the_first(
+async def test_the_second_of_two_sessions_waits_or_passes_by_and_sees_what_is_there(
     sessions: list[asyncpg.Connection[Any]], pair: Pair, ending: str
 ) -> None:
     first, second, look = sessions

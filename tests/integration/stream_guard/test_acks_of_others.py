@@ -289,12 +289,12 @@ async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: 
     with listening() as heard:
         async with live.running(cls):
             await live.publish(OrderPlaced("ann", 1), "first", 1)
-            await live.value_of("select acked from {s}.floors", 1)
+            await inspection.reaches(1, inspection.value, live, "floors", "acked")
             listed = heard.counts["account.listed"]
             for number in range(20):
                 await live.publish(OrderPlaced("ann", 1), f"x{number}", 1, place="other")
                 await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
-            await live.value_of("select floor from {s}.floors", 41)
+            await inspection.reaches(41, inspection.ack_floor, live)
 
     assert heard.counts["account.listed"] == listed
     assert await live.value("select count(*) from mine") == 21

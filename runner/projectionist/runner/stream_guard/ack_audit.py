@@ -48,8 +48,9 @@ class ProvenFloor(msgspec.Struct, frozen=True):
 def adds_up(floor: int, upto: int, acked: int | None, delivered: int, settled: int) -> bool:
     """Return whether no message between two floors can be missing, by counts alone. Pure.
 
-    Either every sequence in between is settled, or as many as were delivered: each delivery was of another message. Where
-    none was counted before, the counts say nothing: a durable that another client has moved ahead counts from 0 too.
+    Either every sequence in between is settled, or as many as were delivered: each delivery was of another message.
+    Where none was counted before, the counts say nothing: a durable that another client has moved ahead counts from 0
+    too.
     """
     return settled == upto - floor or (acked is not None and acked > 0 and settled == delivered - acked)
 
