@@ -7,7 +7,7 @@ with chosen as (
     from {schema}.parked_seen
     where ($5::text is null or name = $5) and ($6::text is null or cause = $6) and ($7::text is null or type = $7)
         and ($8::text is null or aggregate = $8)
-        and ($9::text is null or $9 in (why, own, left(encode(sha256(convert_to(why, 'UTF8')), 'hex'), 8)))
+        and ($9::text is null or $9 in (why, own, alike))
         and ($10::float8 is null or parked_at < clock_timestamp() - $10 * interval '1 second')
         and ($11::text[] is null or id = any ($11)) and ($12::text is null or source = $12)
         and (not $3 or heads and (next_try is null or next_try > clock_timestamp()))
