@@ -31,6 +31,8 @@ GIVEN = """
     values ({c}, 'closed', 1, 0, 0, now(), '');
     insert into {s}.builds (number, consumer, kind, phase, epoch, owner, incarnation) overriding system value
     values ({c}, {c}, 'rebuild', 'bulk', 1, 'me', 1);
+    insert into {s}.operations (number, kind, chosen, who, reason, rate, patience_s) overriding system value
+    values ({c}, 'retry_parked', '{{}}', 'ann', 'r', 9, 0);
     insert into {s}.generations (view, generation, state, tables, shape, code) values ({c}, 1, 'kept', '[]', '', '');
     insert into {s}.floors (consumer, durable, incarnation) values ({c}, 'd', 1);
     insert into {s}.circuits (provider, destination, changed) values ('p{c}', 'd', now() - interval '1 day');
@@ -150,6 +152,7 @@ BUILD = Call("lock_build", (C, 1))
 TAKE_BUILD = Call("take_over_build", (C, 2, "you", False))
 KEPT = Call("select_kept_generation", (C, 1))
 CHECKPOINT = Call("lock_checkpoint", (C, "d"))
+STOP = Call("ask_operation_to_stop", (C, "ann", "enough", 1.0, "nobody carried it out"))
 CIRCUITS = Call("lock_circuits", ("p{c}", ["d"]), OUTBOX)
 FORGET_CIRCUITS = Call("forget_circuits", (["p{c}"], 1.0, 10), OUTBOX)
 FORGET_BUCKETS = Call("forget_buckets", ("p{c}", 1.0, 10, 1.0, 9.0), OUTBOX)
@@ -170,7 +173,7 @@ PAIRS = (
     Pair(PLACE, PLACE, True, "INSERT 0 0", "INSERT 0 1"),
     # Positions: batches and acts wait for each other; who looks for work passes over what others hold.
     Pair(POSITIONS, POSITIONS, True, "SELECT 2"),
-    Pair(POSITIONS, NEW_CODE, True, "UPDATE 1"),
+    Pair(POSITIONS, NEW_CODE, True, "SELECT 1"),
     Pair(NEW_CODE, POSITIONS, True, "SELECT 2"),
     Pair(POSITIONS, CLAIM_DUE, False, "UPDATE 0"),
     Pair(CLAIM_DUE, POSITIONS, True, "SELECT 2"),
@@ -181,13 +184,13 @@ PAIRS = (
     Pair(POSITIONS, BASELINE, False, "SELECT 0"),
     # Parked events, with and without an order.
     Pair(PARKED, PARKED, True, "SELECT 1"),
-    Pair(PARKED, SETTLED, True, "DELETE 1"),
+    Pair(PARKED, SETTLED, True, "INSERT 0 1"),
     Pair(SETTLED, PARKED, True, "SELECT 0", "SELECT 1"),
     Pair(PARKED, PARKED_OF, True, "SELECT 1"),
     Pair(PARKED_ALONE, UNORDERED, True, "SELECT 1"),
     Pair(UNORDERED, UNORDERED, True, "SELECT 1"),
-    Pair(UNORDERED, NEW_CODE_EVENTS, False, "UPDATE 1"),
-    Pair(PARKED_FOR_CODE, NEW_CODE_EVENTS, True, "UPDATE 1"),
+    Pair(UNORDERED, NEW_CODE_EVENTS, False, "SELECT 1"),
+    Pair(PARKED_FOR_CODE, NEW_CODE_EVENTS, True, "SELECT 1"),
     Pair(ERASED, ERASED, True, "SELECT 1"),
     # Quarantine.
     Pair(QUARANTINED, QUARANTINED, True, "SELECT 1"),
@@ -209,6 +212,8 @@ PAIRS = (
     Pair(BUILD, TAKE_BUILD, True, "UPDATE 1"),
     Pair(KEPT, KEPT, True, "SELECT 1"),
     Pair(CHECKPOINT, CHECKPOINT, True, "SELECT 1"),
+    # An operation that nobody carries out ends with the first who stops it.
+    Pair(STOP, STOP, True, "UPDATE 0", "UPDATE 1"),
     # The outbox: relays pass over what others hold, acts wait for it.
     Pair(CIRCUITS, CIRCUITS, True, "SELECT 1"),
     Pair(CIRCUITS, FORGET_CIRCUITS, False, "DELETE 0"),
@@ -236,6 +241,9 @@ UNPAIRED = {
     "shorten_future_dues": "skips what others hold, and is alone in its transaction",
     "try_lock_index_creation": "tries, and waits for nobody",
     "unlock_index_creation": "waits for nobody",
+    "try_lock_counts": "tries, and waits for nobody",
+    "lock_probe": "on a number that nobody else uses; what a second session is told is in core/test_lock_probe",
+    "try_lock_probe": "tries, and waits for nobody",
     "select_older_snapshots": "looks at locks, and takes none",
     "select_lock_strangers": "looks at locks, and takes none",
 }
