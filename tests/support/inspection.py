@@ -27,7 +27,7 @@ FIELDS = {
     "decisions": "actor aggregate data hash headers id incarnation kind number reason seq source upto version",
     "dirty_marks": "mark",
     "duplicates": "id seq",
-    "floors": "floor purged purged_from written",
+    "floors": "acked floor purged purged_from written",
     "generations": "build generation state view",
     "held_counts": "",
     "inbox": "consumer data hash id incarnation seq state",
