@@ -28,6 +28,8 @@ class Orders(msgspec.Struct, frozen=True):
 
 def obey(orders: Orders) -> None:
     """Arm the listener. It writes before it acts, so that the test knows what the process died of."""
+    # As at a terminal: a shell that runs the tests in the background has all that they start ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     counts: Counter[str] = Counter()
 
     def hear(name: str) -> None:
