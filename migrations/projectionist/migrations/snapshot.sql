@@ -756,14 +756,17 @@ CREATE TABLE projectionist.operation_items (
     sample smallint NOT NULL,
     judged boolean NOT NULL,
     consumer integer NOT NULL,
-    source text NOT NULL COLLATE pg_catalog."C",
-    id text NOT NULL COLLATE pg_catalog."C",
+    source text COLLATE pg_catalog."C",
+    id text COLLATE pg_catalog."C",
     aggregate text COLLATE pg_catalog."C",
     version bigint NOT NULL,
     attempts integer NOT NULL,
     state text DEFAULT 'waiting'::text NOT NULL,
     note text,
-    CONSTRAINT operation_items_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'tried'::text, 'done'::text, 'failed'::text, 'refused'::text, 'left'::text])))
+    incarnation integer,
+    seq bigint,
+    CONSTRAINT operation_items_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'tried'::text, 'done'::text, 'failed'::text, 'refused'::text, 'left'::text]))),
+    CONSTRAINT operation_items_subject CHECK (((seq IS NOT NULL) OR ((source IS NOT NULL) AND (id IS NOT NULL))))
 )
 WITH (fillfactor='80');
 
@@ -776,6 +779,8 @@ COMMENT ON COLUMN projectionist.operation_items.sample IS 'which of the growing 
 COMMENT ON COLUMN projectionist.operation_items.judged IS 'whether it is told what became of it; otherwise it is done once it is due';
 
 COMMENT ON COLUMN projectionist.operation_items.aggregate IS 'null: it waits in no order';
+
+COMMENT ON COLUMN projectionist.operation_items.seq IS 'of an entry of quarantine, with its incarnation; null: it is a parked event';
 
 CREATE TABLE projectionist.operations (
     number bigint NOT NULL,

@@ -28,7 +28,7 @@ async def begun(live: ConsumerHarness, *, ended: bool) -> None:
     store = OperationStore(connection, "projectionist")
     given: dict[str, Any] = {"rate": 200, "patience_s": 30}
     act = Act("ann", "mended")
-    grant = await store.begin_parked(OperationKind.RETRY_PARKED, ParkedFilter(), act, "a host", **given)
+    grant = await store.begin(OperationKind.RETRY_PARKED, ParkedFilter(), act, "a host", **given)
     assert grant is not None
     if ended:
         await store.end(grant, OperationOutcome.STOPPED)
@@ -61,7 +61,7 @@ async def test_of_an_operation_no_text_of_an_error_is_kept(live: ConsumerHarness
     chosen = ParkedFilter(error="ValueError: cannot digest bad …")
     given: dict[str, Any] = {"rate": 200, "patience_s": 30}
     kind, act = OperationKind.RETRY_PARKED, Act("ann", "mended")
-    assert await store.begin_parked(kind, chosen, act, "a host", **given) is not None
+    assert await store.begin(kind, chosen, act, "a host", **given) is not None
     await connection.close()
     for table in ("operations", "operation_items", "audit"):
         assert await live.value(f"select count(*) from {{s}}.{table} t where t::text ~ 'digest bad'") == 0

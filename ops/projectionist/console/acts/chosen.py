@@ -76,10 +76,3 @@ def query(given: Given, names: tuple[str, ...]) -> str:
     """Return the same choice as a page's address has it."""
     told = {name: value for name in names if (value := given.get(name))}
     return f"?{urlencode(told)}" if told else ""
-
-
-def left_of(total: int) -> str:
-    """Say what one press leaves."""
-    if total <= AT_ONCE:
-        return ""
-    return f" The first {AT_ONCE:,} now; the rest with another press, or by the command line."

@@ -1,4 +1,4 @@
-"""Acts on operations: begin one on a group of parked events, stop one, and take up one that nobody carries out.
+"""Acts on operations: begin one on a group, stop one, and take up one that nobody carries out.
 
 What is begun or taken up here is carried out beside the pages; where the console ends, another process may go on.
 """
@@ -13,7 +13,7 @@ from projectionist.console.acts.verb import Answer, Given, Question, Verb, numbe
 from projectionist.console.needs import operation_path
 from projectionist.console.pages import TO_SAY, command_line, count
 from projectionist.core.operator import NotThere
-from projectionist.runner.operations import parked_group
+from projectionist.runner.operations import group
 from projectionist.runner.operations.operation import OperationKind
 from projectionist.runner.operations.operation_store import OperationStore
 from projectionist.runner.rebuild.build_lease import owner
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from projectionist.console.console_database import ConsoleDatabase
     from projectionist.core.operator import Act
     from projectionist.runner.admin.parked_queries import ParkedFilter
+    from projectionist.runner.admin.quarantine_queries import QuarantineFilter
     from projectionist.runner.history.progress import Progress
     from projectionist.runner.operations.operation import OperationReport
     from projectionist.runner.operations.operation_store import Grant
@@ -32,15 +33,15 @@ KIND = "operation"
 PATIENCE_S = 30.0
 
 
-async def begin_parked(
-    db: ConsoleDatabase, kind: OperationKind, chosen: ParkedFilter, given: Given, act: Act
+async def begin(
+    db: ConsoleDatabase, kind: OperationKind, chosen: ParkedFilter | QuarantineFilter, given: Given, act: Act
 ) -> Answer:
     """Begin an operation on what is chosen, on no more than were shown, and carry it out beside the pages."""
     store, who = OperationStore(db.connection, db.schema), owner()
     pace = {"rate": RATE, "patience_s": PATIENCE_S}
-    grant = await store.begin_parked(kind, chosen, act, who, most=shown(given), **pace)
+    grant = await store.begin(kind, chosen, act, who, most=shown(given), **pace)
     if grant is None:
-        raise NotThere("nothing that is like this waits any more", remedy="Look at what waits now: Waiting")
+        raise NotThere("nothing that is like this waits any more", remedy="Look at what is there now")
     matched = (await store.show(grant.number)).matched
     try:
         _carry_out(db, grant, act, who)
@@ -54,7 +55,7 @@ def _carry_out(db: ConsoleDatabase, grant: Grant, act: Act, who: str) -> None:
     postgres = db.settings.postgres
 
     async def carry_out(_: Progress) -> object:
-        return await parked_group.carry_out(postgres, grant, act.actor, lambda _: None, interrupted=None)
+        return await group.carry_out(postgres, grant, act.actor, lambda _: None, interrupted=None)
 
     db.works.begin(KIND, str(grant.number), act, carry_out, who)
 

@@ -14,7 +14,7 @@ from projectionist.console.acts.chosen import (
     parked_filter,
     query,
 )
-from projectionist.console.acts.operation_acts import begin_parked
+from projectionist.console.acts.operation_acts import begin
 from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, fewer, needed, shown
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
@@ -106,7 +106,7 @@ async def _ask_retry(db: Database, given: Given) -> Question:
 async def _retry(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     found = (await _heads(db, given))[: shown(given)]
     if len(found) > 1 and given.get("how") != "one":
-        return await begin_parked(db, OperationKind.RETRY_PARKED, parked_filter(given), given, act)
+        return await begin(db, OperationKind.RETRY_PARKED, parked_filter(given), given, act)
     done = await _handling(db, act).retry(found[:1])
     return Answer(_told("Retry", done, len(found[1:])) + fewer(found, given), "/waiting")
 
@@ -131,7 +131,7 @@ async def _ask_skip(db: Database, given: Given) -> Question:
 async def _skip(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     found = (await _heads(db, given))[: shown(given)]
     if len(found) > 1:
-        return await begin_parked(db, OperationKind.SKIP_PARKED, parked_filter(given), given, act)
+        return await begin(db, OperationKind.SKIP_PARKED, parked_filter(given), given, act)
     done = await _handling(db, act).skip(found)
     return Answer(_told("Skip", done, 0) + fewer(found, given), "/waiting")
 
@@ -166,7 +166,7 @@ async def _ask_discard(db: Database, given: Given) -> Question:
 async def _discard(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     found = (await _events(db, given))[: shown(given)]
     if len(found) > 1:
-        return await begin_parked(db, OperationKind.DISCARD_PARKED, parked_filter(given), given, act)
+        return await begin(db, OperationKind.DISCARD_PARKED, parked_filter(given), given, act)
     done = await _handling(db, act).discard(found)
     return Answer(_told("Discard", done, 0) + fewer(found, given), "/waiting")
 

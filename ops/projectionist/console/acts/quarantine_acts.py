@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from projectionist.console.access.sessions import Role
 from projectionist.console.acts.chosen import (
     ASIDE,
-    AT_ONCE,
     RATE,
-    left_of,
     need_choice,
     options,
     quarantine_filter,
     query,
 )
+from projectionist.console.acts.operation_acts import begin
 from projectionist.console.acts.verb import (
     Answer,
     Field,
@@ -29,8 +28,10 @@ from projectionist.console.acts.verb import (
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.quarantine_queries import QuarantineQueries
+from projectionist.runner.operations.operation import OperationKind
 
 if TYPE_CHECKING:
+    from projectionist.console.console_database import ConsoleDatabase
     from projectionist.core.operator import Act
     from projectionist.ops.cli.database import Database
     from projectionist.runner.admin.bulk_actions import BulkResult
@@ -72,9 +73,9 @@ def _back(given: Given) -> str:
     return f"/quarantine/group{query(given, ASIDE)}"
 
 
-def _told(verb: str, done: BulkResult, left: int) -> str:
+def _told(verb: str, done: BulkResult) -> str:
     refused = "".join(f" {name}: {why}." for name, why in list(done.unchanged.items())[:1])
-    return f"{verb}: {len(done.changed):,} done.{refused}" + (f" {left:,} left." if left else "")
+    return f"{verb}: {len(done.changed):,} done.{refused}"
 
 
 async def _ask_retry(db: Database, given: Given) -> Question:
@@ -82,7 +83,8 @@ async def _ask_retry(db: Database, given: Given) -> Question:
     return Question(
         title=f"Read {_noun(len(found))} again",
         fact=f"{_noun(len(found))} of quarantine: read again by the code and settings of the runners.",
-        says=f"What is an event now is applied like any other; what is not stays.{left_of(len(found))}",
+        says="What is an event now is applied like any other; what is not stays. Several are read in samples: "
+        "1, 5, 20, 100, then the rest, which is left where none of a sample gets through.",
         label=f"Read {_noun(len(found))} again",
         command=_command("retry", given),
         back=_back(given),
@@ -90,13 +92,14 @@ async def _ask_retry(db: Database, given: Given) -> Question:
     )
 
 
-async def _retry(db: Database, given: Given, act: Act) -> Answer:
+async def _retry(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     found = (await _places(db, given, idle=True))[: shown(given)]
+    if len(found) > 1:
+        return await begin(db, OperationKind.RETRY_QUARANTINE, quarantine_filter(given), given, act)
     done = await QuarantineQueries(db.connection, db.schema).act(
-        found[:AT_ONCE], lambda verbs, place: verbs.retry(place, act), rate=RATE
+        found, lambda verbs, place: verbs.retry(place, act), rate=RATE
     )
-    told = _told("Read again", done, max(0, len(found) - AT_ONCE)) + fewer(found, given)
-    return Answer(told, "/quarantine")
+    return Answer(_told("Read again", done) + fewer(found, given), "/quarantine")
 
 
 async def _ask_discard(db: Database, given: Given) -> Question:
@@ -104,7 +107,7 @@ async def _ask_discard(db: Database, given: Given) -> Question:
     return Question(
         title=f"Discard {_noun(len(found))}",
         fact=f"{_noun(len(found))} of quarantine: no events, for ever.",
-        says=f"Rebuilds do not read them either. This cannot be taken back.{left_of(len(found))}",
+        says="Rebuilds do not read them either. This cannot be taken back.",
         label=f"Discard {_noun(len(found))}",
         command=_command("discard", given),
         back=_back(given),
@@ -112,13 +115,14 @@ async def _ask_discard(db: Database, given: Given) -> Question:
     )
 
 
-async def _discard(db: Database, given: Given, act: Act) -> Answer:
+async def _discard(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     found = (await _places(db, given, idle=False))[: shown(given)]
+    if len(found) > 1:
+        return await begin(db, OperationKind.DISCARD_QUARANTINE, quarantine_filter(given), given, act)
     done = await QuarantineQueries(db.connection, db.schema).act(
-        found[:AT_ONCE], lambda verbs, place: verbs.discard(place, act), rate=RATE
+        found, lambda verbs, place: verbs.discard(place, act), rate=RATE
     )
-    told = _told("Discard", done, max(0, len(found) - AT_ONCE)) + fewer(found, given)
-    return Answer(told, "/quarantine")
+    return Answer(_told("Discard", done) + fewer(found, given), "/quarantine")
 
 
 def replacements(headers: str, without: str) -> dict[str, str | None]:
@@ -164,7 +168,7 @@ async def _edit(db: Database, given: Given, act: Act) -> Answer:
     done = await QuarantineQueries(db.connection, db.schema).act(
         found, lambda verbs, place: verbs.edit(place, act, headers=headers, data=data), rate=RATE
     )
-    return Answer(_told("Correct", done, 0), "/quarantine")
+    return Answer(_told("Correct", done), "/quarantine")
 
 
 VERBS = {

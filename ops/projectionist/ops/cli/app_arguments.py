@@ -69,6 +69,12 @@ def declare_many(parser: argparse.ArgumentParser, one: str) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
+def declare_wait(parser: argparse.ArgumentParser) -> None:
+    """Let a command say how long it waits until what it has made due is tried."""
+    text = "retry --all: for samples (default: 30)"
+    parser.add_argument("--wait", type=float, default=30, metavar="SECONDS", help=text)
+
+
 def declare_reveal(parser: argparse.ArgumentParser, what: str) -> None:
     """Let a command show content, which it leaves out otherwise: `args.reveal`; beside it, `declare_act`."""
     text = f"show content too ({what}); recorded, needs --reason"

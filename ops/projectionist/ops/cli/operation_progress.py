@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core import clock
+from projectionist.core.operator import Act
 from projectionist.core.states import OperationOutcome
-from projectionist.ops.cli.output import Exit, note, warn
-from projectionist.runner.operations import parked_group
-from projectionist.runner.operations.operation import OperationReport
+from projectionist.ops.cli.output import Exit, note, say, say_json, warn
+from projectionist.runner.admin.bulk_actions import named
+from projectionist.runner.operations import group
+from projectionist.runner.operations.operation import OperationKind, OperationReport
 from projectionist.runner.operations.operation_store import OperationStore
+from projectionist.runner.rebuild.build_lease import owner
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
     from projectionist.ops.cli.database import Database
+    from projectionist.runner.admin.parked_queries import ParkedFilter
+    from projectionist.runner.admin.quarantine_queries import QuarantineFilter
+    from projectionist.runner.operations.operation import ItemReport
     from projectionist.runner.operations.operation_store import Grant
 
 TOLD_S = 2.0
@@ -35,11 +44,50 @@ class ProgressLines:
             note(line(report))
 
 
+async def operate(
+    db: Database, kind: str, chosen: ParkedFilter | QuarantineFilter, args: argparse.Namespace
+) -> int:
+    """Begin an operation on all that is chosen, carry it out here, and say what it did."""
+    store, act = OperationStore(db.connection, db.schema), Act(args.actor, args.reason)
+    pace = {"rate": args.rate, "patience_s": args.wait}
+    grant = await store.begin(OperationKind(kind), chosen, act, owner(), **pace)
+    if grant is None:
+        return _report(None, [], args)
+    ended = await carry_out(db, grant, args.actor)
+    return _report(ended, await store.touched(ended.number), args)
+
+
+def _report(one: OperationReport | None, items: Sequence[ItemReport], args: argparse.Namespace) -> int:
+    """Say what an operation did; None: nothing was like what was chosen."""
+    name = named(items, lambda item: item.name, _whole_name)
+    refused = {name(item): item.note or "" for item in items if item.state == "refused"}
+    changed = [name(item) for item in items if item.state != "refused"]
+    failed = [name(item) for item in items if item.state == "failed"]
+    left, said = (0, "") if one is None else (one.matched - len(items), one.note or "")
+    if args.json:
+        told = {"changed": changed, "failed": failed, "unchanged": refused, "left": left, "note": said}
+        say_json({"act": args.act, "operation": None if one is None else one.number, **told})
+    else:
+        again = f", {len(failed):,} of them failed again" if failed else ""
+        say(f"{args.act}: {len(changed):,} done{again}")
+        for event, why in refused.items():
+            say(f"{event}: {why}")
+        if said:
+            warn(f"{said}; {left:,} left" if left else said)
+    return Exit.DONE if one is not None and one.is_well else Exit.ATTENTION
+
+
+def _whole_name(item: ItemReport) -> str:
+    if item.seq is None:
+        return f"{item.id} of {item.source} ({item.consumer})"
+    return f"{item.seq} of incarnation {item.incarnation} ({item.consumer})"
+
+
 async def carry_out(db: Database, grant: Grant, actor: str) -> OperationReport:
     """Carry an operation out here. Whoever interrupts the command stops it."""
     note(f"operation {grant.number}: `projectionist operations watch {grant.number}` follows it elsewhere")
     try:
-        return await parked_group.carry_out(
+        return await group.carry_out(
             db.settings.postgres, grant, actor, ProgressLines(), interrupted=OperationOutcome.STOPPED
         )
     except asyncio.CancelledError:

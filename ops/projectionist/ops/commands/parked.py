@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         ParkedGroup,
         ParkedQueries,
     )
-    from projectionist.runner.operations.operation import ItemReport, OperationReport
 
 TOPIC = Topic.DECIDE
 HELP = "list parked and failed events, show one, and retry, skip, discard, edit them or accept a gap"
@@ -74,9 +73,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--error", metavar="TEXT", help="only those with this reason, as the list shows it, or its [digest]"
     )
     parser.add_argument("--source", help="the event's source, where an id alone is not enough")
-    parser.add_argument(
-        "--wait", type=float, default=30, metavar="SECONDS", help="retry --all: for samples (default: 30)"
-    )
+    app_arguments.declare_wait(parser)
     parser.add_argument(
         "--versions", metavar="A..B", help="accept-gap: these (default: all that are missing)"
     )
@@ -214,10 +211,11 @@ def _text(row: dict[str, Any]) -> str:
 
 async def _change(db: Database, parked: ParkedQueries, args: argparse.Namespace) -> int:
     from projectionist.core.operator import Act
+    from projectionist.ops.cli.operation_progress import operate
     from projectionist.runner.admin.bulk_actions import BulkHandling
 
     if args.all and not args.ids and args.act in OPERATIONS:
-        return await _operate(db, args)
+        return await operate(db, f"{args.act}_parked", _chosen(args), args)
     handling = BulkHandling(db.connection, db.schema, Act(args.actor, args.reason), rate=args.rate)
     targets = await _targets(parked, args)
     left = 0
@@ -308,47 +306,6 @@ async def _edit(
     data = await asyncio.to_thread(Path(args.data).read_bytes)
     digest = await corrected(db.connection, db.schema, one, data, db.settings.policy(one.name))
     return await handling.edit(one, data, digest)
-
-
-async def _operate(db: Database, args: argparse.Namespace) -> int:
-    """Begin an operation on all that is chosen, and carry it out here."""
-    from projectionist.core.operator import Act
-    from projectionist.ops.cli.operation_progress import carry_out
-    from projectionist.runner.operations.operation import OperationKind
-    from projectionist.runner.operations.operation_store import OperationStore
-    from projectionist.runner.rebuild.build_lease import owner
-
-    store, act = OperationStore(db.connection, db.schema), Act(args.actor, args.reason)
-    kind = OperationKind(f"{args.act}_parked")
-    pace = {"rate": args.rate, "patience_s": args.wait}
-    grant = await store.begin_parked(kind, _chosen(args), act, owner(), **pace)
-    if grant is None:
-        return _ended(None, [], args)
-    ended = await carry_out(db, grant, args.actor)
-    return _ended(ended, await store.touched(ended.number), args)
-
-
-def _ended(one: OperationReport | None, items: Sequence[ItemReport], args: argparse.Namespace) -> int:
-    """Say what an operation did; None: nothing was like what was chosen."""
-    from projectionist.runner.admin.bulk_actions import named
-
-    name = named(items, lambda item: item.id, lambda item: f"{item.id} of {item.source} ({item.consumer})")
-    refused = {name(item): item.note or "" for item in items if item.state == "refused"}
-    changed = [name(item) for item in items if item.state != "refused"]
-    failed = [name(item) for item in items if item.state == "failed"]
-    left, said = (0, "") if one is None else (one.matched - len(items), one.note or "")
-    if args.json:
-        told = {"changed": changed, "failed": failed, "unchanged": refused, "left": left, "note": said}
-        number = None if one is None else one.number
-        say_json({"act": args.act, "operation": number, **told})
-    else:
-        again = f", {len(failed):,} of them failed again" if failed else ""
-        say(f"{args.act}: {len(changed):,} done{again}")
-        for event, why in refused.items():
-            say(f"{event}: {why}")
-        if said:
-            warn(f"{said}; {left:,} left" if left else said)
-    return Exit.DONE if one is not None and one.is_well else Exit.ATTENTION
 
 
 def _report(done: BulkResult, targets: Sequence[ParkedEntry], args: argparse.Namespace) -> int:

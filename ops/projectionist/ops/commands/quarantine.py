@@ -41,13 +41,15 @@ projectionist quarantine list                                what is there, by c
 projectionist quarantine list --each                         one line an entry
 projectionist quarantine show 4711 --consumer OrderSummary   names of headers, cause, attempts; --reveal: content
 projectionist quarantine retry --cause version --reason "new header mapping"         one, to see
-projectionist quarantine retry --cause version --reason "new header mapping" --all   then the rest
+projectionist quarantine retry --cause version --reason "new header mapping" --all   1, 5, 20, 100, all the rest
 projectionist quarantine edit 4711 --consumer OrderSummary --header ce-aggregateversion=3 --reason "ticket 7"
 projectionist quarantine discard 4711 --consumer OrderSummary --reason "a test message"
 """
 
 GROUP = ("count", "consumers", "cause", "oldest", "sample", "why")
 ENTRY = ("name", "seq", "cause", "id", "subject", "attempts", "received", "why")
+OPERATIONS = ("retry", "discard")
+"""What is an operation where it is done to all that filters choose."""
 ACTS = ("list", "show", "retry", "edit", "discard")
 
 
@@ -69,6 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     app_arguments.declare_every(parser)
     parser.add_argument("--data", metavar="FILE", help="edit: read this payload instead")
+    app_arguments.declare_wait(parser)
     app_arguments.declare_many(parser, "entry")
 
 
@@ -87,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
     app_arguments.check_reveal(args)
     if args.act not in ("list", "show"):
         app_arguments.need_reason(args, args.act)
-    if args.rate <= 0 or args.limit < 1:
-        raise UsageError("--rate and --limit are above zero")
+    if args.rate <= 0 or args.limit < 1 or args.wait < 0:
+        raise UsageError("--rate and --limit are above zero, --wait is not below it")
     return asyncio.run(_run(args))
 
 
@@ -101,6 +104,7 @@ async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.digest import sought
     from projectionist.core.operator import Act
     from projectionist.ops.cli.database import database
+    from projectionist.ops.cli.operation_progress import operate
     from projectionist.runner.admin.parked_queries import ParkedQueries
     from projectionist.runner.admin.quarantine_queries import QuarantineFilter, QuarantineQueries
 
@@ -115,6 +119,8 @@ async def _run(args: argparse.Namespace) -> int:
             return await _list(db, aside, chosen, args)
         if args.act == "show":
             return await _show(db, aside, args)
+        if args.all and not args.seqs and args.act in OPERATIONS:
+            return await operate(db, f"{args.act}_quarantine", chosen, args)
         return await _change(aside, chosen, Act(args.actor, args.reason), args)
 
 

@@ -16,6 +16,7 @@ from projectionist.core.states import OperationOutcome
 
 if TYPE_CHECKING:
     from projectionist.runner.admin.parked_queries import ParkedFilter
+    from projectionist.runner.admin.quarantine_queries import QuarantineFilter
 
 SAMPLES = (1, 5, 20, 100)
 """How many of a group are tried before more are; behind these samples all the rest are one."""
@@ -29,6 +30,8 @@ class OperationKind(StrEnum):
     RETRY_PARKED = "retry_parked"
     SKIP_PARKED = "skip_parked"
     DISCARD_PARKED = "discard_parked"
+    RETRY_QUARANTINE = "retry_quarantine"
+    DISCARD_QUARANTINE = "discard_quarantine"
 
     @property
     def words(self) -> tuple[str, str]:
@@ -39,7 +42,12 @@ class OperationKind(StrEnum):
     @property
     def is_tried(self) -> bool:
         """Return whether others carry out what it asks for: then samples are judged by what comes of them."""
-        return self is OperationKind.RETRY_PARKED
+        return self in (OperationKind.RETRY_PARKED, OperationKind.RETRY_QUARANTINE)
+
+    @property
+    def is_parked(self) -> bool:
+        """Return whether it is about parked events; otherwise about quarantine."""
+        return self.words[0] == "parked"
 
 
 def bounds(kind: OperationKind) -> list[int]:
@@ -49,7 +57,7 @@ def bounds(kind: OperationKind) -> list[int]:
     return [sum(SAMPLES[: number + 1]) + 1 for number in range(len(SAMPLES))]
 
 
-def in_short(chosen: ParkedFilter) -> dict[str, object]:
+def in_short(chosen: ParkedFilter | QuarantineFilter) -> dict[str, object]:
     """Return filters as they may be shown to all: the text of an error is content, for which its digest stands."""
     found = {name: value for name, value in msgspec.structs.asdict(chosen).items() if value is not None}
     if chosen.error is not None:
@@ -200,8 +208,16 @@ class ItemReport(msgspec.Struct, frozen=True, kw_only=True):
     """An item of an operation that failed again, or was refused."""
 
     consumer: str | None
-    source: str
-    id: str
+    source: str | None
+    id: str | None
+    incarnation: int | None
+    seq: int | None
+    """Where an entry of quarantine stands in its stream; None of a parked event."""
     aggregate: str | None
     state: str
     note: str | None
+
+    @property
+    def name(self) -> str:
+        """Return what the commands call it."""
+        return str(self.id if self.seq is None else self.seq)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.states import ItemState, OperationOutcome
     from projectionist.runner.admin.parked_queries import ParkedFilter
+    from projectionist.runner.admin.quarantine_queries import QuarantineFilter
 
 MOST = 1_000_000
 """So many items an operation has at most."""
@@ -53,13 +54,16 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class OperationItem(msgspec.Struct, frozen=True):
-    """One parked event that an operation is about, as it stood when that began."""
+    """One parked event or entry of quarantine that an operation is about, as it stood when that began."""
 
     place: int
     judged: bool
     consumer: int
-    source: str
-    id: str
+    source: str | None
+    id: str | None
+    incarnation: int | None
+    seq: int | None
+    """Where an entry of quarantine stands in its stream; None of a parked event."""
     aggregate: str | None
     """None: it waits in no order."""
     version: int
@@ -80,10 +84,10 @@ class OperationStore:
 
     # -- begin and decide ----------------------------------------------------------------------------------------
 
-    async def begin_parked(
+    async def begin(
         self,
         kind: OperationKind,
-        chosen: ParkedFilter,
+        chosen: ParkedFilter | QuarantineFilter,
         act: Act,
         owner: str,
         *,
@@ -91,17 +95,18 @@ class OperationStore:
         patience_s: float,
         most: int = MOST,
     ) -> Grant | None:
-        """Put an operation on record with the parked events that are chosen now, at most so many; None where none is.
+        """Put an operation on record with what is chosen now, at most so many; None where nothing is.
 
         Whoever begins it carries it out, under the name `owner`.
         """
-        about, heads = _json(in_short(chosen)), kind is not OperationKind.DISCARD_PARKED
+        about, items = _json(in_short(chosen)), "parked" if kind.is_parked else "quarantined"
+        waits = kind not in (OperationKind.DISCARD_PARKED, OperationKind.DISCARD_QUARANTINE)
         try:
             async with self.connection.transaction():
                 given = (kind, about, act.actor, act.reason, rate, patience_s, owner)
                 number: int = await self._value("insert_operation", *given)
-                chooses = (number, bounds(kind), heads, most, *chosen.arguments())
-                if not await self._value("insert_parked_items", *chooses):
+                chooses = (number, bounds(kind), waits, most, *msgspec.structs.astuple(chosen))
+                if not await self._value(f"insert_{items}_items", *chooses):
                     raise _Nothing
                 await self._record(number, "begin", act, {"kind": kind})
                 announce("operation.beginning")

@@ -1,4 +1,4 @@
-"""Verbs on many parked events as operations: each compared with what stood there when the operation began."""
+"""Verbs on many parked events, or entries of quarantine, as operations: what is done to each of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from projectionist.core.operator import Act
 from projectionist.core.postgres import connections
 from projectionist.runner.admin.parked_actions import ParkedActions, SeenHead
+from projectionist.runner.admin.quarantine_actions import QuarantineActions
 from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.operations.carrier import Carrier, last_word
 from projectionist.runner.operations.operation import OperationKind
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Postgres
     from projectionist.core.states import OperationOutcome
+    from projectionist.runner.admin.quarantine_actions import Place
     from projectionist.runner.operations.carrier import Told
     from projectionist.runner.operations.operation import OperationReport
     from projectionist.runner.operations.operation_store import Grant, OperationItem
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 async def carry_out(
     postgres: Postgres, grant: Grant, actor: str, told: Told, *, interrupted: OperationOutcome | None
 ) -> OperationReport:
-    """Carry an operation on parked events out in the name of `actor`; return how it ended.
+    """Carry an operation out in the name of `actor`; return how it ended.
 
     Raises OperationLost where another process has taken it up. For `interrupted` see `last_word`.
     """
@@ -33,21 +35,27 @@ async def carry_out(
         try:
             store = OperationStore(connection, postgres.schema)
             found = await store.show(grant.number)
-            verb = ParkedVerb(connection, postgres.schema, found.kind, Act(actor, found.reason))
+            verb = GroupVerb(connection, postgres.schema, found.kind, Act(actor, found.reason))
             return await Carrier(store, grant, verb.do, told).run()
         finally:
             connection.terminate()
 
 
-class ParkedVerb:
-    """What an operation does to one parked event."""
+class GroupVerb:
+    """What an operation does to one of its items."""
 
     def __init__(self, connection: Connection, schema: str, kind: OperationKind, act: Act) -> None:
         self._connection, self._schema, self._kind, self._act = connection, schema, kind, act
 
     async def do(self, item: OperationItem) -> None:
-        """Do it in the caller's transaction; raises TooLate or NotThere where the event has moved."""
-        actions = ParkedActions(store_of(self._connection, self._schema, item.consumer))
+        """Do it in the caller's transaction; raises TooLate or NotThere where it has moved meanwhile."""
+        store = store_of(self._connection, self._schema, item.consumer)
+        if item.incarnation is not None and item.seq is not None:
+            await self._read_again_or_discard(QuarantineActions(store), (item.incarnation, item.seq))
+            return
+        assert item.source is not None, "a parked event has an identity"
+        assert item.id is not None, "a parked event has an identity"
+        actions = ParkedActions(store)
         identity = (item.source, item.id)
         seen = SeenHead(item.version, identity, item.attempts)
         match self._kind:
@@ -59,3 +67,9 @@ class ParkedVerb:
                 await actions.skip(item.aggregate, self._act, seen=seen)
             case _:
                 await actions.discard(identity, self._act)
+
+    async def _read_again_or_discard(self, actions: QuarantineActions, place: Place) -> None:
+        if self._kind is OperationKind.RETRY_QUARANTINE:
+            await actions.retry(place, self._act)
+        else:
+            await actions.discard(place, self._act)
