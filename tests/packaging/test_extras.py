@@ -127,6 +127,7 @@ async def test_with_embedded_alone_every_command_does_its_work(
             ).err
         )
         assert "projectionist[console]" in await call("console", code="1")
+        assert "no set has a view" in await call("views", "detach", NAMED, *WHY, code="1")
         assert "durable" in await call("retire", NAMED, "--yes", *WHY)
     finally:
         await call("dev", "down")

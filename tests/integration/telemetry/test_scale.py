@@ -61,6 +61,7 @@ async def test_what_is_stored_first_counts_though_the_broker_holds_nothing(live:
     await live.publish(OrderPlaced("ann", 1), "o1", 1)
     await live.settle(s.Orders, policy=policy)
     await live.pool.execute(f"update {SCHEMA}.positions set head = 'draining', parked = 7")
+    await live.count_anew()
     live.tampered = True
     assert (await looked(live, s.Orders)).consumers["Orders"].behind == 7
 
