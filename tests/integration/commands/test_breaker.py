@@ -73,6 +73,7 @@ async def test_status_shows_the_backlog_beside_the_lag(live: ConsumerHarness, tr
     await live.value(
         f"update {SCHEMA}.positions set head = 'draining' where aggregate = 'order/o1' returning 1"
     )
+    await live.count_anew()
     live.tampered = True
 
     shown = await run_projectionist("status", cwd=tripped)
