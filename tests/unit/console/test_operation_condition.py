@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
+from tests.support.operation_reports import BEGAN, operation_report
 
 from projectionist.console.operation_condition import operation_condition, sample_steps
 from projectionist.core.states import OperationOutcome
-from projectionist.runner.operations.operation import OperationKind, OperationReport, SampleReport
+from projectionist.runner.operations.operation import SampleReport
 
-BEGAN = datetime(2026, 3, 12, 14, 31, 40, tzinfo=UTC)
-
-
-def report(**given: object) -> OperationReport:
-    """An operation that has gone on for ten seconds."""
-    usual = {
-        "number": 17,
-        "kind": OperationKind.RETRY_PARKED,
-        "chosen": {},
-        "who": "ann",
-        "reason": "mended",
-        "rate": 200.0,
-        "patience_s": 30.0,
-        "began": BEGAN,
-        "beat": BEGAN + timedelta(seconds=10),
-        "matched": 100,
-        "done": 20,
-        "failed": 0,
-        "refused": 0,
-        "owner": "a host",
-        "silent_s": 0.2,
-        "stop_asked_by": None,
-        "stop_reason": None,
-        "ended": None,
-        "outcome": None,
-        "note": None,
-        "is_carried_out": True,
-    }
-    return OperationReport(**usual | given)  # type: ignore[arg-type]
+report = partial(operation_report, done=20)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.operation_reports import BEGAN, operation_report
 
 from projectionist.core.digest import digest
 from projectionist.core.states import OperationOutcome
@@ -15,43 +15,12 @@ from projectionist.runner.admin.parked_queries import ParkedFilter
 from projectionist.runner.operations.operation import (
     SAMPLES,
     OperationKind,
-    OperationReport,
     SampleStanding,
     SampleStep,
     bounds,
     in_short,
     next_step,
 )
-
-BEGAN = datetime(2026, 3, 12, 14, 31, 40, tzinfo=UTC)
-
-
-def report(**given: object) -> OperationReport:
-    """An operation that has gone on for ten seconds, as its row says it."""
-    usual = {
-        "number": 17,
-        "kind": OperationKind.RETRY_PARKED,
-        "chosen": {},
-        "who": "ann",
-        "reason": "mended",
-        "rate": 200.0,
-        "patience_s": 30.0,
-        "began": BEGAN,
-        "beat": BEGAN + timedelta(seconds=10),
-        "matched": 100,
-        "done": 0,
-        "failed": 0,
-        "refused": 0,
-        "owner": "a host",
-        "silent_s": 0.2,
-        "stop_asked_by": None,
-        "stop_reason": None,
-        "ended": None,
-        "outcome": None,
-        "note": None,
-        "is_carried_out": True,
-    }
-    return OperationReport(**usual | given)  # type: ignore[arg-type]
 
 
 def test_samples_grow_and_the_last_one_is_all_the_rest() -> None:
@@ -84,11 +53,11 @@ def test_a_group_is_left_exactly_where_a_sample_failed_and_none_of_it_got_throug
 
 
 def test_rate_and_end_follow_from_what_was_settled_so_far() -> None:
-    one = report(done=15, failed=4, refused=1)
+    one = operation_report(done=15, failed=4, refused=1)
 
     assert (one.left, one.per_s, one.left_s) == (80, 2.0, 40.0)
-    assert report(done=20, is_carried_out=False).left_s is None
-    assert (report().per_s, report().left_s) == (None, None)
+    assert operation_report(done=20, is_carried_out=False).left_s is None
+    assert (operation_report().per_s, operation_report().left_s) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -101,14 +70,14 @@ def test_rate_and_end_follow_from_what_was_settled_so_far() -> None:
     ],
 )
 def test_its_state_is_told_in_a_few_words(given: dict[str, object], state: str) -> None:
-    assert report(**given).state == state
+    assert operation_report(**given).state == state
 
 
 def test_it_is_well_where_nothing_is_left_to_look_at() -> None:
     ended = {"ended": BEGAN, "outcome": OperationOutcome.DONE, "matched": 2}
 
     for done, failed, refused in product(range(3), repeat=3):
-        one = report(**ended, done=done, failed=failed, refused=refused)
+        one = operation_report(**ended, done=done, failed=failed, refused=refused)
         assert one.is_well == ((done, failed, refused) == (2, 0, 0))
 
 
