@@ -58,6 +58,17 @@ class DeliverySequence(msgspec.Struct, frozen=True):
     killed: frozenset[int] = frozenset()
     """The batches, by number, in which the process dies before they are committed: they come again."""
 
+    def without(self, left_out: int) -> DeliverySequence:
+        """Return the same way for a history that lacks the event of this place: what fails, and where the process
+        dies, stays with the events that it is told of."""
+        batches = [_moved_up(batch, left_out) for batch in self.batches]
+        kept = [number for number, batch in enumerate(batches) if batch]
+        return DeliverySequence(
+            [batches[number] for number in kept],
+            frozenset(_moved_up(self.poisoned, left_out)),
+            frozenset(at for at, number in enumerate(kept) if number in self.killed),
+        )
+
     def __str__(self) -> str:
         said = [f"delivered as {' | '.join(', '.join(str(at + 1) for at in one) for one in self.batches)}"]
         said[0] += " (batches by |)"
@@ -66,6 +77,15 @@ class DeliverySequence(msgspec.Struct, frozen=True):
         if self.killed:
             said.append(f"and the process died in batch {', '.join(str(n + 1) for n in sorted(self.killed))}")
         return ", ".join(said)
+
+
+class WrongHistory(msgspec.Struct, frozen=True):
+    """Hold a history that shows what is wrong with a consumer."""
+
+    history: History
+    text: str
+    way: DeliverySequence | None = None
+    """How its events have to be delivered for it, where that matters."""
 
 
 class Deliveries(msgspec.Struct, frozen=True):
@@ -125,13 +145,15 @@ def check_projection(
     """
     definition = _tested(consumer)
     lookup_rows = _lookups(definition, list(looking_up))
-    shown: list[tuple[str, History, Deliveries]] = []
+    keep_order = definition.sequence == "monotonic"
+    shown: list[WrongHistory] = []
 
     def check(history: History, deliveries: Deliveries) -> None:
         _check_shape(history)
-        if wrong := _wrong(definition, lookup_rows, history, deliveries):
-            shown.append((wrong, history, deliveries))
-            raise AssertionError(wrong)
+        ways = deliveries.ways(history, keep_order=keep_order)
+        if found := _wrong(definition, lookup_rows, history, ways):
+            shown.append(found)
+            raise AssertionError(found.text)
 
     # Hypothesis keeps examples by the source of a test, which is one for all consumers; and it would time handlers.
     phases = [one for one in settings().phases if one is not Phase.explain]
@@ -140,9 +162,9 @@ def check_projection(
     except (AssertionError, Flaky):  # what it remembers may make the second try another one
         if not shown:
             raise
-        raise AssertionError(
-            _smallest(definition, lookup_rows, *min(shown, key=lambda one: len(one[0])))
-        ) from None
+        found = min(shown, key=lambda one: len(one.history))
+        found = _smallest(definition, lookup_rows, found)
+        raise AssertionError(_report(definition, found)) from None
 
 
 def _tested(consumer: type) -> ConsumerDefinition:
@@ -173,15 +195,23 @@ def _check_shape(history: Sequence[object]) -> None:
             )
 
 
-def _smallest(
-    definition: ConsumerDefinition, lookup_rows: Lookups, wrong: str, history: History, deliveries: Deliveries
-) -> str:
-    """Leave out of a history, one after the other, what is not needed to show what is wrong; return what is then."""
-    for at in reversed(range(len(history))):
-        shorter = [*history[:at], *history[at + 1 :]]
-        if less := _wrong(definition, lookup_rows, shorter, deliveries):
-            wrong, history = less, shorter
-    return wrong
+def _smallest(definition: ConsumerDefinition, lookup_rows: Lookups, found: WrongHistory) -> WrongHistory:
+    """Leave out of a history what is not needed to show what is wrong, an event at a time, until each is needed.
+
+    Hypothesis cannot: it draws events and failures apart, and an event that it takes away moves all failures behind it.
+    """
+    at = len(found.history)
+    while at:
+        at -= 1
+        shorter = [*found.history[:at], *found.history[at + 1 :]]
+        ways = [] if found.way is None else [found.way.without(at)]
+        if less := _wrong(definition, lookup_rows, shorter, ways):
+            found, at = less, len(shorter)
+    return found
+
+
+def _moved_up(places: Iterable[int], left_out: int) -> list[int]:
+    return [at - (at > left_out) for at in places if at != left_out]
 
 
 def _cut(order: list[int], sizes: list[int]) -> Iterator[list[int]]:
@@ -197,8 +227,9 @@ def _within(places: Iterable[int], among: Sized) -> frozenset[int]:
 
 
 def _wrong(
-    definition: ConsumerDefinition, lookup_rows: Lookups, history: History, deliveries: Deliveries
-) -> str | None:
+    definition: ConsumerDefinition, lookup_rows: Lookups, history: History, ways: Iterable[DeliverySequence]
+) -> WrongHistory | None:
+    """Return the first thing that is wrong with a history, one by one or delivered in one of these ways."""
     watch, arrivals = HandlerWatch(definition.views), _arrivals(definition, history)
     decoder = Decoder.of(definition, Policy())
 
@@ -222,15 +253,17 @@ def _wrong(
 
     single = DeliverySequence([[at] for at in range(len(history))])
     first, again = settled(single), settled(single)
-    found = f"it is not pure: {'; '.join(watch.seen)}" if watch.seen else _mistake(first)
-    if found is None and (difference := _difference(first, again)):
-        found = f"it remembers something beside its rows: the same events, once more, gave\n  {difference}"
-    keep_order = definition.sequence == "monotonic"
-    for way in deliveries.ways(history, keep_order=keep_order) if found is None else ():
+    if watch.seen:
+        return WrongHistory(history, f"it is not pure: {'; '.join(watch.seen)}")
+    if mistake := _mistake(first):
+        return WrongHistory(history, mistake)
+    if difference := _difference(first, again):
+        memory = "it remembers something beside its rows: the same events, once more, gave"
+        return WrongHistory(history, f"{memory}\n  {difference}")
+    for way in ways:
         if difference := _difference(first, settled(way)):
-            found = f"{way}, they gave\n  {difference}"
-            break
-    return None if found is None else _report(definition, history, found)
+            return WrongHistory(history, f"{way}, they gave\n  {difference}", way)
+    return None
 
 
 def _mistake(consumer: MemoryConsumer) -> str | None:
@@ -297,6 +330,6 @@ def _other_intents(one: MemoryConsumer, other: MemoryConsumer) -> str | None:
     return None
 
 
-def _report(definition: ConsumerDefinition, history: History, found: str) -> str:
-    lines = [f"  {at}  {aggregate}  {event!r}" for at, (aggregate, event) in enumerate(history, 1)]
-    return "\n".join([f"{definition.name} and the events", *lines, found])
+def _report(definition: ConsumerDefinition, found: WrongHistory) -> str:
+    lines = [f"  {at}  {aggregate}  {event!r}" for at, (aggregate, event) in enumerate(found.history, 1)]
+    return "\n".join([f"{definition.name} and the events", *lines, found.text])

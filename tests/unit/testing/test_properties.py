@@ -372,9 +372,8 @@ def test_an_unsound_consumer_is_shown_by_a_small_history(
     head, *told = str(raised.value).splitlines()
     assert head == f"{unsound.__name__} and the events"
     shown = len([line for line in told if "box/" in line and "  Box" in line])
-    # What only a try that came to nothing shows may stay as long as it was drawn: an event and the batch that fails
-    # with it are two changes at once, which Hypothesis does not try.
-    assert shown <= 2 or unsound is CountsBeside, told
+    # What only a try that came to nothing shows may need a third, whose coming tries again what waits behind it.
+    assert shown <= (3 if unsound is CountsBeside else 2), told
 
 
 def test_what_cannot_be_checked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
