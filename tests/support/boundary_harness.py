@@ -27,8 +27,6 @@ from tests.support.waiting import eventually
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.projections import Event, definition
 
-DRAIN_S = 60.0
-"""Within so long of the end of all trouble everything has drained: many times what it takes, for busy machines."""
 GOOD, VICTIM = "good-", "victim-"
 """How the ids begin of aggregates to which nothing bad happens, and of those that are to fail."""
 RETRIES = RetryPolicy(initial_s=0.05, maximum_s=0.2, attempts=12)
@@ -140,7 +138,7 @@ class BoundaryHarness:
 
     # -- what must be there --------------------------------------------------------------------------------------
 
-    async def drained(self, *, seconds: float = DRAIN_S) -> None:
+    async def drained(self) -> None:
         """Return when everything is as it must be; fail when that takes too long or a consumer has ended."""
 
         async def whole() -> bool:
@@ -148,7 +146,7 @@ class BoundaryHarness:
             await self._whole()
             return True
 
-        await eventually(whole, seconds=seconds)
+        await eventually(whole)
 
     def alive(self) -> None:
         """Raise what a consumer has ended with."""

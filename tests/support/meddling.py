@@ -9,7 +9,7 @@ from typing import Any
 
 from nats.js.api import ConsumerConfig, ConsumerInfo, StreamConfig, StreamSource
 from nats.js.errors import NotFoundError
-from tests.support.boundary_harness import DRAIN_S, BoundaryHarness
+from tests.support.boundary_harness import BoundaryHarness
 from tests.support.copies import copy_beside
 from tests.support.load import tuned
 from tests.support.waiting import eventually, listening
@@ -93,7 +93,7 @@ async def _found(boundary: BoundaryHarness, durable: str) -> ConsumerConfig:
             return info.config
         return None
 
-    found = await eventually(look, seconds=DRAIN_S)
+    found = await eventually(look)
     assert found is not None
     return found
 

@@ -28,7 +28,7 @@ async def endure(one: BoundaryHarness, *acts: Act, processes: int = 1) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.deadline(240)
+@pytest.mark.deadline(480)
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 async def test_what_somebody_does_is_healed_without_help(servers: Servers, act: Act) -> None:
     async with boundary(servers, "Orders", "Journal") as one:

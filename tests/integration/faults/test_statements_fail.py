@@ -14,7 +14,7 @@ from tests.support.boundary_harness import MANY, RETRIES, VICTIM, boundary
 from tests.support.faults import ANY, Fault
 from tests.support.servers import Servers
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(3600 if MANY else 240)]
+pytestmark = [pytest.mark.asyncio, pytest.mark.deadline(3600 if MANY else 480)]
 
 STATES = [
     *("08006", "09000", "0A000", "22021", "23505", "24000", "25006", "25P02", "25P03", "25P04", "26000"),
