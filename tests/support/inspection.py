@@ -32,8 +32,8 @@ FIELDS = {
     "held_counts": "",
     "inbox": "consumer data hash id incarnation seq state",
     "incidents": "aggregate closed detail id kind seq version",
-    "intents": "aggregate baggage body class destination id key ordering provider seq slot source state "
-    "traceparent version view",
+    "intents": "aggregate baggage body class destination id key ordering provider scope seq slot source "
+    "state traceparent version view",
     "minute_counts": "applied",
     "operation_items": "operation state",
     "operations": "done ended number outcome",

@@ -678,6 +678,7 @@ CREATE TABLE projectionist.intents (
     scheduled timestamp with time zone,
     cancelled_by text COLLATE pg_catalog."C",
     view integer,
+    scope text,
     CONSTRAINT intents_on_dead_check CHECK ((on_dead = ANY (ARRAY['pass'::text, 'block'::text]))),
     CONSTRAINT intents_state_check CHECK ((state = ANY (ARRAY['open'::text, 'sent'::text, 'discarded'::text, 'cancelled'::text])))
 )
@@ -696,6 +697,8 @@ COMMENT ON COLUMN projectionist.intents.scheduled IS 'when it was to be sent; nu
 COMMENT ON COLUMN projectionist.intents.cancelled_by IS 'the key of the Cancel that took it back';
 
 COMMENT ON COLUMN projectionist.intents.view IS 'whose handler asked for it';
+
+COMMENT ON COLUMN projectionist.intents.scope IS 'the key of the row it was asked for with, as JSON; null: a handler of one row asked, or it is from before scopes were on record';
 
 ALTER TABLE projectionist.intents ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.intents_seq_seq

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import inspection
 from tests.support.batch_driver import BatchDriver, batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.several_rows import Placed, several
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 
 from projectionist.runner.decoding.delivery import Delivery
@@ -39,3 +41,16 @@ async def test_many_events_take_as_many_statements_as_one(live: ConsumerHarness)
             one = await statements(driver, *of(driver, 100, 1, version))
             many = await statements(driver, *of(driver, 200, MANY, version))
             assert many == one, version
+
+
+async def test_intents_of_many_rows_take_as_many_statements_as_one(live: ConsumerHarness) -> None:
+    s = several(live.stream)
+    await live.migrate(s.Lines)
+
+    async with batch_drivers(live, s.Lines) as (driver,):
+        counted = []
+        for number, lines in enumerate((1, 1, MANY)):  # the first asks what a process asks once
+            order = Placed(("a",) * lines, (1,) * lines)
+            counted.append(await statements(driver, driver.read(order, f"o{number}", 1)))
+    assert counted[2] == counted[1]
+    assert len(set(await inspection.rows(live, "intents", "scope"))) == 2 + MANY

@@ -10,8 +10,10 @@ import pytest
 import pytest_asyncio
 
 from projectionist.core.postgres.connections import Connection, advisory_key
+from projectionist.core.postgres.statements import Statements
 from projectionist.migrations import MigrationError, apply_migrations, migrate, plan
 from projectionist.migrations.catalog import Migration, released
+from projectionist.outbox.intents.staging import unpack_all
 
 pytestmark = pytest.mark.asyncio
 
@@ -77,6 +79,14 @@ async def test_a_failed_migration_leaves_those_before_it_and_nothing_of_itself(
     assert "half" not in await tables(connection, "fresh")
 
 
+async def migrate_below(number: int, connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a release did that had no migration of this number yet."""
+    older = [one for one in released("fresh") if one.number < number]
+    with monkeypatch.context() as before:
+        before.setattr(apply_migrations, "released", lambda _: older)
+        await migrate(connection, "fresh")
+
+
 REGISTERED = """
 insert into fresh.consumers (
     name, key_name, kind, revision, shape, code, generation, stream, own_type, own_since, effects_incarnation,
@@ -97,10 +107,7 @@ insert into fresh.builds (consumer, kind, generation, phase, epoch, owner, revis
 async def test_what_was_a_consumers_is_its_views_after_the_upgrade(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everything = released("fresh")
-    with monkeypatch.context() as before:
-        before.setattr(apply_migrations, "released", lambda _: [one for one in everything if one.number < 15])
-        await migrate(connection, "fresh")
+    await migrate_below(15, connection, monkeypatch)
     await connection.execute(REGISTERED)
     await migrate(connection, "fresh")
 
@@ -126,6 +133,27 @@ async def test_what_was_a_consumers_is_its_views_after_the_upgrade(
         "insert into fresh.views (consumer, name, key_name, kind, shape, code)"
         " values (9, 'x', 'x', 'sql', '', '') returning number"
     ) == [(3,)]
+
+
+STAGED = """
+insert into fresh.intents (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash, view)
+    values ('old', 1, 's', 'e1', 'Receipt', 'Receipt', 'stub', 'stub', 'pass', '{}', '', 1);
+insert into fresh.staged_intents (consumer, incarnation, intents, encoded) values (1, 1, 1, convert_to(
+    '{"key": ["later"], "source": ["s"], "id": ["e2"], "slot": ["Receipt"], "class_name": ["Receipt"],'
+    ' "provider": ["stub"], "destination": ["stub"], "on_dead": ["pass"], "body": ["{}"], "seq": [2]}', 'UTF8'));
+"""
+
+
+async def test_intents_from_before_scopes_were_on_record_have_none_after_the_upgrade(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate_below(21, connection, monkeypatch)
+    await connection.execute(STAGED)
+    await migrate(connection, "fresh")
+    await unpack_all(connection, Statements("projectionist.outbox", "fresh"))
+
+    rows = await connection.fetch("select key, scope from fresh.intents order by key")
+    assert [tuple(row) for row in rows] == [("later", None), ("old", None)]
 
 
 async def test_tables_of_somebody_else_are_not_touched(connection: Connection) -> None:

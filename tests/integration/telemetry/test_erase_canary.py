@@ -33,7 +33,7 @@ TRACED = {
 PLANTED = """
 update projectionist.parked set problem = '{w}', stack = '{w}' where id = 'e5';
 update projectionist.quarantine set detail = '{w}' where seq = (select min(seq) from projectionist.quarantine);
-update projectionist.intents set destination = '{w}', ordering = '{w}', excerpt = '{w}', error = '{w}',
+update projectionist.intents set destination = '{w}', ordering = '{w}', scope = '{w}', excerpt = '{w}', error = '{w}',
     tracestate = '{w}', baggage = '{w}', body = '{w}'::bytea;
 insert into projectionist.attempts (intent, attempt, relay, started, outcome, excerpt, reason)
 select seq, 1, 'r', now(), 'retry', '{w}', '{w}' from projectionist.intents;

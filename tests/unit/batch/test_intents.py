@@ -133,3 +133,4 @@ def test_intents_of_two_rows_have_two_keys_and_the_slot_of_their_class() -> None
 
     assert first.key == intent_key("OldOrders", "shop", "order/o1:1", "Mail", '["o1",0]') != second.key
     assert first.slot == second.slot == "Mail"
+    assert (first.scope, second.scope) == ('["o1",0]', '["o1",1]')

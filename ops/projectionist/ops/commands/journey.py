@@ -206,7 +206,11 @@ def _passage(one: Passage) -> Iterator[str]:
         place = "" if each.seq is None else f"sequence {each.seq}  "
         yield f"  {each.kind:<10} {cell(each.at)}  {place}{text}{by}"
     for intent in one.intents:
-        yield f"  intent     {cell(intent['created'])}  {intent['slot']} to {intent['provider']}: {intent['state']}"
+        row = "" if intent["scope"] is None else f" of row {intent['scope']}"
+        yield (
+            f"  intent     {cell(intent['created'])}  {intent['slot']}{row} to {intent['provider']}: "
+            f"{intent['state']}"
+        )
         yield f"             key {intent['key']}"
         if intent["scheduled"] is not None:
             yield f"             {_when(intent)}"

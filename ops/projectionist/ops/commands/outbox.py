@@ -178,7 +178,7 @@ async def _list(
         show_result(
             args,
             {"intents": rows, "attention": attention},
-            lines(rows, ("key", "state", "provider", "destination", "class", "attempt", "error")),
+            lines(rows, ("key", "state", "provider", "destination", "class", "scope", "attempt", "error")),
         )
     else:
         of_samples = {group.sample: msgspec.structs.asdict(group) for group in groups}

@@ -70,9 +70,11 @@ class StagedIntent(msgspec.Struct, gc=False):
     """Of a Cancel: the names of the class whose intents it takes back, as JSON."""
     view: int | None = None
     """The view whose handler asked for it."""
+    scope: str | None = None
+    """The key of the row it was asked for with, as JSON, where a handler runs with several."""
 
 
-_RARE = ("baggage", "due", "guard", "expires_s", "cancels", "view")
+_RARE = ("baggage", "due", "guard", "expires_s", "cancels", "view", "scope")
 """Fields that most batches have no value for."""
 _NAMES = tuple(field.name for field in msgspec.structs.fields(StagedIntent))
 

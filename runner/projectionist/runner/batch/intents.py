@@ -107,6 +107,7 @@ def stage_intents(
                 guard=None if one.due is None else _GUARDS[options.when_behind],
                 expires_s=None if one.due is None else expires_s(options),
                 view=view.number,
+                scope=one.scope,
             )
         )
         writes.count(delivery, "intents")

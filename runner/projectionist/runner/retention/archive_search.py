@@ -81,6 +81,7 @@ class IntentLine(msgspec.Struct, frozen=True):
     destination: str
     state: str
     created: datetime
+    scope: str | None = None
     settled: datetime | None = None
     error: str | None = None
     attempts: list[Attempt] | None = None

@@ -23,6 +23,7 @@ CONTENT: Mapping[str, Mapping[str, Any]] = {
         "body": "",
         "destination": "",
         "ordering": None,
+        "scope": None,
         "excerpt": None,
         "error": None,
         "tracestate": None,

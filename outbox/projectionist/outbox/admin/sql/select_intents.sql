@@ -1,7 +1,7 @@
 -- Intents one by one, the oldest first.
-select seq, key, state, provider, destination, class, consumer, aggregate, attempt, created, due, error
+select seq, key, state, provider, destination, class, scope, consumer, aggregate, attempt, created, due, error
 from (
-    select i.seq, i.key, i.provider, i.destination, i.class, c.name as consumer, i.aggregate,
+    select i.seq, i.key, i.provider, i.destination, i.class, i.scope, c.name as consumer, i.aggregate,
         coalesce(o.attempt, i.attempt) as attempt, i.created, coalesce(o.due, i.scheduled) as due, coalesce(o.error, i.error) as error,
         case when o.state = 'ready' and b.held is not null then 'held' else coalesce(o.state, case i.state when 'open' then 'scheduled' else i.state end) end as state
     from {schema}.intents i

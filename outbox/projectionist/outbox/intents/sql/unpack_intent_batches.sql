@@ -23,20 +23,20 @@ staged as materialized (
         jsonb_array_elements_text(t.encoded -> 'seq'), jsonb_array_elements_text(t.encoded -> 'baggage'),
         jsonb_array_elements_text(t.encoded -> 'due'), jsonb_array_elements_text(t.encoded -> 'guard'),
         jsonb_array_elements_text(t.encoded -> 'expires_s'), jsonb_array_elements_text(t.encoded -> 'cancels'),
-        jsonb_array_elements_text(t.encoded -> 'view')
+        jsonb_array_elements_text(t.encoded -> 'view'), jsonb_array_elements_text(t.encoded -> 'scope')
     ) with ordinality as w (
         key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body,
-        traceparent, tracestate, seq, baggage, due, guard, expires_s, cancels, view, place
+        traceparent, tracestate, seq, baggage, due, guard, expires_s, cancels, view, scope, place
     )
 ),
 written as (
     insert into {schema}.intents (
         consumer, key, source, id, aggregate, version, slot, class, provider, destination, ordering, on_dead, body, hash,
-        traceparent, tracestate, baggage, created, scheduled, view
+        traceparent, tracestate, baggage, created, scheduled, view, scope
     )
     select consumer, key, source, id, aggregate, version::bigint, slot, class, provider, destination, ordering, on_dead,
         convert_to(body, 'UTF8'), hash, traceparent, tracestate, baggage, created,
-        due::timestamptz, view::integer
+        due::timestamptz, view::integer, scope
     from staged
     where cancels is null
     order by batch, place
@@ -73,7 +73,7 @@ taken_back as (
 reused as (
     insert into {schema}.incidents (consumer, incarnation, kind, seq, source, id, aggregate, version, detail)
     select w.consumer, w.incarnation, 'intent_reuse', w.seq::bigint, w.source, w.id, w.aggregate, w.version::bigint,
-        'slot ' || w.slot || ' of this event has an intent with other content; the first stands'
+        'slot ' || w.slot || coalesce(' of row ' || w.scope, '') || ' of this event has an intent with other content; the first stands'
     from (select staged.*, first_value(hash) over (partition by key order by batch, place) as first from staged) as w
     left join {schema}.intents i on i.key = w.key
     where (select count(*) from written) < (select count(*) from staged) and w.cancels is null and w.hash <> coalesce(i.hash, w.first)

@@ -7,7 +7,7 @@ with due as (
     where t.state <> 'open'
 ), emptied as (
     update {schema}.intents t
-    set body = ''::bytea, destination = '', ordering = null, excerpt = null, error = null, tracestate = null, baggage = null
+    set body = ''::bytea, destination = '', ordering = null, scope = null, excerpt = null, error = null, tracestate = null, baggage = null
     from due where t.seq = due.seq
     returning t.seq
 ), tries as (

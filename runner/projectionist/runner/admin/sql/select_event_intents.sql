@@ -1,6 +1,6 @@
 -- The intents of one event, by consumer, those of the archive with their attempts; number 0 stands for producers, which add theirs themselves.
 -- $3: those that were found in files of the archive; one of a purge that did not end is in its table too.
-select c.name as consumer, c.number, i.key, i.slot, i.class, i.provider, i.destination, coalesce(o.state, case i.state when 'open' then 'scheduled' else i.state end) as state,
+select c.name as consumer, c.number, i.key, i.slot, i.scope, i.class, i.provider, i.destination, coalesce(o.state, case i.state when 'open' then 'scheduled' else i.state end) as state,
     i.created, i.settled, i.scheduled,
     w.waits_for, k.id as cancelled_by, coalesce(o.error, i.error) as error, i.attempts
 from (select number, name from {schema}.consumers union all select 0, 'a producer') c
