@@ -73,12 +73,12 @@ class Relays:
 
     def executed_once(self, w: World) -> bool:
         """Count what the provider has executed."""
-        return all(w.stream.count(_name(intent)) <= 1 for intent in range(self._intents))
+        return all(w.stream.count(named(intent)) <= 1 for intent in range(self._intents))
 
     def sent_was_executed(self, w: World) -> bool:
         """Look for an intent that is called sent and is not there, where nothing of the stream was lost."""
         return bool(w.faults.losses) or all(
-            row.state != IntentState.SENT or _name(intent) in w.stream for intent, row in enumerate(w.rows)
+            row.state != IntentState.SENT or named(intent) in w.stream for intent, row in enumerate(w.rows)
         )
 
     def rests(self, w: World) -> bool:
@@ -192,7 +192,7 @@ class Relays:
         """Look the key up in the stream, from the position on that was noted before the first attempt."""
         seq, what = relay.hint
         there = w.stream[seq - 1] if 0 < seq <= len(w.stream) else ""
-        if _name(relay.intent) in w.stream[seq:]:
+        if named(relay.intent) in w.stream[seq:]:
             found = Outcome.SENT
         elif there != what and self._without != "hint compared":
             found = Outcome.UNKNOWN
@@ -235,8 +235,8 @@ class Relays:
                 yield "fails-over", w._replace(rows=w.standby, standby=None, epoch=1, faults=fault)
         if (fault := self._happens(w, "losses")) is not None:
             for kept in range(len(w.stream)):
-                lost = {_name(i) for i in range(self._intents)} - set(w.stream[:kept])
-                known = tuple(OLD if _name(i) in lost else age for i, age in enumerate(w.known))
+                lost = {named(i) for i in range(self._intents)} - set(w.stream[:kept])
+                known = tuple(OLD if named(i) in lost else age for i, age in enumerate(w.known))
                 yield f"loses {kept}", w._replace(stream=w.stream[:kept], known=known, faults=fault)
         if (fault := self._happens(w, "others")) is not None:
             stream = (*w.stream, f"other {w.named}")
@@ -274,7 +274,7 @@ class Relays:
         if w.known[intent] < (MEMORY if self._horizon is not None else 0):
             return w
         first = w.first if intent in w.first else (*w.first, intent)
-        return w._replace(stream=(*w.stream, _name(intent)), known=put(w.known, intent, 0), first=first)
+        return w._replace(stream=(*w.stream, named(intent)), known=put(w.known, intent, 0), first=first)
 
     def _answered(self, w: World, index: int, outcome: Outcome) -> World:
         relay = w.relays[index]
@@ -309,7 +309,7 @@ _STEPS = {
 }
 
 
-def _name(intent: int) -> str:
+def named(intent: int) -> str:
     return f"intent {intent}"
 
 

@@ -19,7 +19,7 @@ from tests.support.outbox import (
     scripted,
 )
 from tests.support.servers import Servers
-from tests.support.waiting import listening
+from tests.support.waiting import eventually, listening
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.providers import Outcome, Reply, Request
@@ -27,6 +27,11 @@ from projectionist.outbox.relay.database_link import DatabaseUnavailable
 from projectionist.outbox.relay.intent_store import IntentStore, LeasedIntent
 
 pytestmark = pytest.mark.asyncio
+
+
+async def answered(there: bool) -> bool:
+    """What a probe answers at once."""
+    return there
 
 
 async def test_an_attempt_does_not_begin_after_its_lease(harness: Outbox) -> None:
@@ -56,6 +61,37 @@ async def test_a_late_reply_of_a_relay_that_slept_is_taken_as_evidence(harness: 
     assert stub.executions == {key: 1}
     assert row["attempt"] == 1
     assert [a["outcome"] for a in await harness.attempts(key)] == ["sent"]
+
+
+async def test_a_relay_that_overslept_writes_two_replies_of_one_attempt(
+    harness: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leases anew what it has sent itself: two replies for one attempt wait while another is being written."""
+    stub, gate, free = scripted(FORGETS), asyncio.Event(), asyncio.Event()
+    settle = IntentStore.settle
+
+    async def settle_when_free(self: IntentStore, *given: Any) -> set[int]:
+        await free.wait()
+        return await settle(self, *given)
+
+    monkeypatch.setattr(IntentStore, "settle", settle_when_free)
+    slept = await harness.want()
+    stub.script[slept] = [held_until(gate)]
+    async with harness.relaying(made(stub)) as relay:
+        await harness.becomes(slept, "started")
+        other = await harness.want()
+        await harness.becomes(other, "started")
+        replies = relay._senders[0]._replies
+        await eventually(lambda: answered(stub.sent[-1].key == other and not replies._waiting))
+        await harness.end_leases()
+        relay.wake()
+        await eventually(lambda: answered(len(replies._waiting) == 2))
+        gate.set()
+        await eventually(lambda: answered(len(replies._waiting) == 3))
+        free.set()
+        await harness.all_become("sent")
+    assert stub.executions == {slept: 1, other: 1}
+    assert [a["outcome"] for a in await harness.attempts(slept)] == ["sent"]
 
 
 async def test_what_is_taken_over_from_another_relay_is_told_in_one_line(

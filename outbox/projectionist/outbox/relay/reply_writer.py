@@ -68,10 +68,21 @@ class ReplyWriter:
                 await self._arrived.wait()
                 self._arrived = anyio.Event()
                 continue
-            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            batch = self._next_batch()
             pauses = await self._write(batch)
             waits = [each.next.wait_s for each in batch if each.next.wait_s is not None]
             self._written(batch, waits + pauses)
+
+    def _next_batch(self) -> list[Settled]:
+        """Take what is to be written next, in its order: of each intent one reply, or a statement met its row twice.
+
+        A relay that overslept leases anew what it has sent itself, and judges it while the late reply comes.
+        """
+        batch: dict[int, Settled] = {}
+        some, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+        again = [each for each in some if batch.setdefault(each.leased.seq, each) is not each]
+        self._waiting = again + self._waiting
+        return list(batch.values())
 
     async def _write(self, batch: Sequence[Settled]) -> list[float]:
         """Try until the replies are written; a settled intent is not settled twice. Return pauses of circuits."""
