@@ -25,6 +25,7 @@ def operation_report(**given: object) -> OperationReport:
         "done": 0,
         "failed": 0,
         "refused": 0,
+        "tried": 0,
         "owner": "a host",
         "silent_s": 0.2,
         "stop_asked_by": None,

@@ -768,8 +768,10 @@ CREATE TABLE projectionist.operation_items (
     note text,
     incarnation integer,
     seq bigint,
+    intent bigint,
+    seen text,
     CONSTRAINT operation_items_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'tried'::text, 'done'::text, 'failed'::text, 'refused'::text, 'left'::text]))),
-    CONSTRAINT operation_items_subject CHECK (((seq IS NOT NULL) OR ((source IS NOT NULL) AND (id IS NOT NULL))))
+    CONSTRAINT operation_items_subject CHECK (((seq IS NOT NULL) OR (intent IS NOT NULL) OR ((source IS NOT NULL) AND (id IS NOT NULL))))
 )
 WITH (fillfactor='80');
 
@@ -784,6 +786,41 @@ COMMENT ON COLUMN projectionist.operation_items.judged IS 'whether it is told wh
 COMMENT ON COLUMN projectionist.operation_items.aggregate IS 'null: it waits in no order';
 
 COMMENT ON COLUMN projectionist.operation_items.seq IS 'of an entry of quarantine, with its incarnation; null: it is a parked event';
+
+COMMENT ON COLUMN projectionist.operation_items.intent IS 'of an intent: its number; null: it is something else';
+
+COMMENT ON COLUMN projectionist.operation_items.seen IS 'of an intent: its state when the operation began';
+
+CREATE TABLE projectionist.operation_samples (
+    operation bigint NOT NULL,
+    alike integer NOT NULL,
+    sample smallint NOT NULL,
+    consumer integer NOT NULL,
+    judged boolean NOT NULL,
+    first bigint NOT NULL,
+    items bigint NOT NULL,
+    tried bigint DEFAULT 0 NOT NULL,
+    done bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    refused bigint DEFAULT 0 NOT NULL,
+    "left" bigint DEFAULT 0 NOT NULL,
+    open boolean DEFAULT true NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE projectionist.operation_samples IS 'The growing samples of each group of an operation, in the order in which it comes to them, and what became of their items.';
+
+COMMENT ON COLUMN projectionist.operation_samples.alike IS 'the group of failures that are alike';
+
+COMMENT ON COLUMN projectionist.operation_samples.judged IS 'whether it is told what became of its items; otherwise each is done once it is due';
+
+COMMENT ON COLUMN projectionist.operation_samples.first IS 'the place of its first item; the others follow';
+
+COMMENT ON COLUMN projectionist.operation_samples.tried IS 'items that are to be tried at once, of which nothing is known yet';
+
+COMMENT ON COLUMN projectionist.operation_samples."left" IS 'items that are left alone, since none of the sample before it got through';
+
+COMMENT ON COLUMN projectionist.operation_samples.open IS 'whether there is something to do in it: an item that waits, or is tried';
 
 CREATE TABLE projectionist.operations (
     number bigint NOT NULL,
@@ -1500,6 +1537,9 @@ ALTER TABLE ONLY projectionist.names
 ALTER TABLE ONLY projectionist.operation_items
     ADD CONSTRAINT operation_items_pkey PRIMARY KEY (operation, place);
 
+ALTER TABLE ONLY projectionist.operation_samples
+    ADD CONSTRAINT operation_samples_pkey PRIMARY KEY (operation, alike, sample);
+
 ALTER TABLE ONLY projectionist.operations
     ADD CONSTRAINT operations_pkey PRIMARY KEY (number);
 
@@ -1603,7 +1643,7 @@ CREATE INDEX operation_items_not_done ON projectionist.operation_items USING btr
 
 CREATE INDEX operation_items_tried ON projectionist.operation_items USING btree (operation, place) WHERE (state = 'tried'::text);
 
-CREATE INDEX operation_items_waiting ON projectionist.operation_items USING btree (operation, place) WHERE (state = 'waiting'::text);
+CREATE INDEX operation_samples_open ON projectionist.operation_samples USING btree (operation, alike, sample) WHERE open;
 
 CREATE INDEX operations_open ON projectionist.operations USING btree (number) WHERE (ended IS NULL);
 
@@ -1657,3 +1697,6 @@ CREATE TRIGGER witness_act BEFORE INSERT ON projectionist.audit FOR EACH ROW EXE
 
 ALTER TABLE ONLY projectionist.operation_items
     ADD CONSTRAINT operation_items_operation_fkey FOREIGN KEY (operation) REFERENCES projectionist.operations(number) ON DELETE CASCADE;
+
+ALTER TABLE ONLY projectionist.operation_samples
+    ADD CONSTRAINT operation_samples_operation_fkey FOREIGN KEY (operation) REFERENCES projectionist.operations(number) ON DELETE CASCADE;

@@ -108,6 +108,11 @@ class BackgroundWorks:
         """Have all that goes on end where it stands, at once: the console ends."""
         await asyncio.gather(*(one.stop() for one in self._kept.values() if one.is_running))
 
+    def forget_ended(self, kind: str) -> None:
+        """Keep nothing of a kind but what goes on: what came of it stands elsewhere."""
+        for key in [key for key, one in self._kept.items() if key[0] == kind and not one.is_running]:
+            del self._kept[key]
+
     def forget(self, kind: str, consumer: str) -> None:
         """Keep no more what came of it: somebody has decided otherwise."""
         self._kept.pop((kind, consumer), None)

@@ -13,7 +13,7 @@ from projectionist.runner.operations.operation import SAMPLES, why_abandoned
 if TYPE_CHECKING:
     from projectionist.runner.operations.operation import OperationReport, SampleReport
 
-TONES = {
+TONES: dict[str, str] = {
     OperationOutcome.DONE: "ok",
     OperationOutcome.NONE_GOT_THROUGH: "wait",
     OperationOutcome.UNTRIED: "act",
@@ -24,7 +24,7 @@ TONES = {
 def tone(one: OperationReport) -> str:
     """Return the mark of an operation."""
     if one.outcome is not None:
-        return TONES[one.outcome]
+        return TONES.get(one.outcome, "idle")
     return "busy" if one.is_carried_out else "act"
 
 

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from typing import NoReturn, Protocol, cast
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.printable_text import is_text
 from projectionist.ops import commands
 from projectionist.ops.cli.command_duties import explained
 from projectionist.ops.cli.help_topics import Topic, overview
@@ -41,7 +42,11 @@ class Command(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors of ours become one line on standard error."""
-    args = parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    if wrong := [word for word in given if not is_text(word)]:
+        warn(f"error: an argument is no text in UTF-8: {wrong[0]!a}")
+        return Exit.USAGE
+    args = parser().parse_args(given)
     hush(quiet="quiet" in args)
     try:
         code = int(args.command.run(args))

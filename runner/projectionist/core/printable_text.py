@@ -32,6 +32,11 @@ def is_printable(text: str, most: int) -> bool:
     )  # what can be printed can be encoded
 
 
+def is_text(text: str) -> bool:
+    """Return whether PostgreSQL takes it: no zero, no half surrogate pair, as arguments that are not UTF-8 have."""
+    return storable(text) == text
+
+
 def flaw(text: str, most: int) -> str | None:
     """Return why `text` does not fit, for people, with its beginning in ASCII; None if it does."""
     if is_printable(text, most):

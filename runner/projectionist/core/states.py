@@ -128,5 +128,3 @@ class ItemState(StrEnum):
     """It was tried, and failed again."""
     REFUSED = "refused"
     """It had moved meanwhile, or nothing could be done about it."""
-    LEFT = "left"
-    """It was not touched, since none of the sample before it got through."""

@@ -51,6 +51,10 @@ CALLS: dict[str, Duty] = {
     f"parked show bad --reveal {WHY}": Duty.OPERATOR,
     f"events check {APP} --reveal {WHY}": Duty.OPERATOR,
     f"parked retry bad --consumer Orders {WHY}": Duty.OPERATOR,
+    f"parked skip worse --consumer Orders {WHY}": Duty.OPERATOR,
+    f"parked discard behind --consumer Orders {WHY}": Duty.OPERATOR,
+    f"parked discard bad --consumer Mailer {WHY}": Duty.OPERATOR,
+    f"parked accept-gap --aggregate order/o3 {WHY}": Duty.OPERATOR,
     f"quarantine discard {{odd}} --consumer Orders {WHY}": Duty.OPERATOR,
     f"parked retry --cause failed --all --wait 0 {WHY}": Duty.OPERATOR,
     f"operations take-up 1 {WHY}": Duty.OPERATOR,
@@ -103,16 +107,20 @@ PROCESSES = {
 @pytest_asyncio.fixture
 async def urls(live: ConsumerHarness) -> AsyncIterator[dict[Duty, str]]:
     """Two consumers with rows, a failed event, one in quarantine, a role of each duty, and what others planted."""
-    s = shop(live.stream)
-    await live.migrate(s.Orders, s.Spend)
+    s, apart = shop(live.stream), shop(live.stream, sequence="unordered")
+    await live.migrate(s.Orders, s.Spend, apart.Mailer)
     s.trouble.poison.add("bad")
+    apart.trouble.poison.add("bad")
     for number in range(3):
         await live.publish(OrderPlaced("ann", 1), f"o{number}", 1)
         await live.publish(OrderPaid(), f"o{number}", 2)
     await live.publish(OrderPlaced("ann", 1), "o3", 1)
-    await live.publish(OrderNoted("bad"), "o0", 3, id="bad")
+    for number, event in enumerate(("bad", "worse", "stuck")):
+        await live.publish(OrderNoted("bad"), f"o{number}", 3, id=event)
+    await live.publish(OrderNoted("good"), "o2", 4, id="behind")
+    await live.publish(OrderNoted("good"), "o3", 3)
     await live.nats.jetstream().publish(live.stream.subject("order", "o9"), b"{", headers={"ce-id": "odd"})
-    await live.settle(s.Orders, s.Spend)
+    await live.settle(s.Orders, s.Spend, apart.Mailer)
     await live.pool.execute(LEFT.replace("{s}", SCHEMA))
     live.tampered = True  # consumers are reset and retired
     await plant(live)

@@ -273,3 +273,16 @@ def test_a_process_may_be_given_a_place_to_listen_at_of_its_own() -> None:
     assert app_arguments.listening(Settings(), "127.0.0.1:9465").telemetry.listens == "127.0.0.1:9465"
     with pytest.raises(UsageError, match="--listen here"):
         app_arguments.listening(Settings(), "here")
+
+
+def test_an_argument_that_is_no_text_is_refused_and_shown_in_ascii(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main.main(["parked", "skip", "e1", "--reason", "\udcff"]) == Exit.USAGE
+    assert capsys.readouterr().err == "error: an argument is no text in UTF-8: '\\udcff'\n"
+
+
+def test_a_number_that_no_server_knows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main.main(["operations", "show", "9" * 30])
+    assert (ended.value.code, "is too large a number" in capsys.readouterr().err) == (Exit.USAGE, True)

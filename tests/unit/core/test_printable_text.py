@@ -7,7 +7,7 @@ from unicodedata import category
 
 import pytest
 
-from projectionist.core.printable_text import flaw, is_printable, storable
+from projectionist.core.printable_text import flaw, is_printable, is_text, storable
 
 
 def test_control_format_surrogate_private_unassigned_and_breaks_are_unprintable() -> None:
@@ -38,3 +38,8 @@ def test_a_flaw_says_what_and_shows_it_in_ascii(text: str, says: str) -> None:
 
 def test_anything_becomes_storable() -> None:
     assert storable("a\0b\ud800é") == "a\\0b\\ud800é"
+
+
+@pytest.mark.parametrize(("text", "is_one"), [("é\n", True), ("a\0b", False), ("\udcff", False)])
+def test_a_text_is_what_postgresql_takes(text: str, is_one: bool) -> None:
+    assert is_text(text) == is_one

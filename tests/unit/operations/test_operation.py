@@ -13,6 +13,7 @@ from projectionist.core.digest import digest
 from projectionist.core.states import OperationOutcome
 from projectionist.runner.admin.parked_queries import ParkedFilter
 from projectionist.runner.operations.operation import (
+    MOST_TRIED,
     SAMPLES,
     OperationKind,
     SampleStanding,
@@ -21,6 +22,11 @@ from projectionist.runner.operations.operation import (
     in_short,
     next_step,
 )
+
+
+def standing(*, waits: bool, tried: int = 0, done: int = 0, failed: int = 0) -> SampleStanding:
+    """The third sample of a group."""
+    return SampleStanding(1, 2, 7, 20, waits, tried, done, failed)
 
 
 def test_samples_grow_and_the_last_one_is_all_the_rest() -> None:
@@ -46,10 +52,21 @@ def test_an_operation_ends_where_nothing_is_open() -> None:
 def test_a_group_is_left_exactly_where_a_sample_failed_and_none_of_it_got_through(
     waits: bool, done: int, failed: int
 ) -> None:
-    step = next_step(SampleStanding(1, 2, waits, done, failed))
+    step = next_step(standing(waits=waits, done=done, failed=failed))
 
     assert (step is SampleStep.LEAVE) == (failed > 0 and done == 0)
     assert step in {SampleStep.LEAVE, SampleStep.ACT if waits else SampleStep.LOOK}
+
+
+def test_no_more_are_tried_at_a_time_than_somebody_comes_behind_with() -> None:
+    assert next_step(standing(waits=True, tried=MOST_TRIED - 1)) is SampleStep.ACT
+    assert next_step(standing(waits=True, tried=MOST_TRIED)) is SampleStep.LOOK
+
+
+def test_what_a_newer_version_has_begun_is_told_as_it_is() -> None:
+    one = operation_report(kind="retry_letters", outcome="moved_on", ended=BEGAN)
+
+    assert (one.words, one.is_tried, one.state) == (("letters", "retry"), False, "moved on")
 
 
 def test_rate_and_end_follow_from_what_was_settled_so_far() -> None:

@@ -47,6 +47,8 @@ async def begin(
         _carry_out(db, grant, act, who)
     except NotThere as full:
         await store.let_go(grant, full.message)
+        told = f"Operation {grant.number} is on record, and nobody carries it out: {full.message}."
+        return Answer(told, operation_path(grant.number))
     fewer = f" {shown(given):,} were shown: the others went on meanwhile." if matched < shown(given) else ""
     return Answer(f"Operation {grant.number} has begun: {matched:,}.{fewer}", operation_path(grant.number))
 
@@ -57,6 +59,7 @@ def _carry_out(db: ConsoleDatabase, grant: Grant, act: Act, who: str) -> None:
     async def carry_out(_: Progress) -> object:
         return await group.carry_out(postgres, grant, act.actor, lambda _: None, interrupted=None)
 
+    db.works.forget_ended(KIND)
     db.works.begin(KIND, str(grant.number), act, carry_out, who)
 
 

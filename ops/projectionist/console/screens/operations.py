@@ -44,7 +44,7 @@ async def one(context: ConsoleContext, request: Request) -> Response:
     async with context.database() as db:
         store = OperationStore(db.connection, db.schema)
         found = await store.show(number(request.query_params, "number"))
-        samples = await store.samples(found.number)
+        samples, number_of_groups = await store.samples(found.number), await store.groups(found.number)
         items = await store.not_done(found.number, ROWS)
     groups = [list(of_group) for _, of_group in groupby(samples, lambda sample: sample.alike)]
     return await context.page(
@@ -53,8 +53,8 @@ async def one(context: ConsoleContext, request: Request) -> Response:
         "operations",
         one=found,
         condition=operation_condition(found),
-        groups=[(group[0].consumer, sample_steps(group)) for group in groups[:ROWS]],
-        more=max(0, len(groups) - ROWS),
+        groups=[(group[0].consumer, sample_steps(group)) for group in groups],
+        more=number_of_groups - len(groups),
         items=items,
         command=command_line("operations", "watch", found.number),
     )

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 
+def whole(text: str) -> int:
+    """Return the whole number that an argument is, of those that servers know."""
+    if abs(number := int(text)) >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text} is too large a number")
+    return number
+
+
 def declare(parser: argparse.ArgumentParser, *, names: str = "") -> None:
     """Let a command take APP and, if `names` says what they name, any number of NAMEs; `split` reads them."""
     parser.add_argument(
@@ -61,7 +68,7 @@ def declare_many(parser: argparse.ArgumentParser, one: str) -> None:
     """Let a command that acts on things which wait show groups or each, reveal one, and act on one or all."""
     parser.add_argument("--older-than", type=float, metavar="SECONDS", help=f"only {one}s that wait so long")
     parser.add_argument("--each", action="store_true", help=f"list one line an {one} instead of groups")
-    parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
+    parser.add_argument("--limit", type=whole, default=50, help="lines of --each (default: 50)")
     parser.add_argument("--all", action="store_true", help="act on all that the filters choose, not on one")
     parser.add_argument("--rate", type=float, default=200, help="at most so many a second (default: 200)")
     declare_reveal(parser, "payloads, texts of errors, values of headers")

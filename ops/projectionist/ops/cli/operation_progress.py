@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from projectionist.runner.operations.operation import ItemReport
     from projectionist.runner.operations.operation_store import Grant
 
+NAMED = 1_000
+"""So many of what it acted on are named where the command ends: an operation may have had a million."""
 TOLD_S = 2.0
 LOOKED_S = 0.5
 
@@ -52,29 +54,39 @@ async def operate(
     pace = {"rate": args.rate, "patience_s": args.wait}
     grant = await store.begin(OperationKind(kind), chosen, act, owner(), **pace)
     if grant is None:
-        return _report(None, [], args)
+        return report(None, [], args)
     ended = await carry_out(db, grant, args.actor)
-    return _report(ended, await store.touched(ended.number), args)
+    return report(ended, await store.touched(ended.number, NAMED), args)
 
 
-def _report(one: OperationReport | None, items: Sequence[ItemReport], args: argparse.Namespace) -> int:
-    """Say what an operation did; None: nothing was like what was chosen."""
+def report(one: OperationReport | None, items: Sequence[ItemReport], args: argparse.Namespace) -> int:
+    """Say what an operation did, and what became of its first items; None: nothing was like what was chosen."""
     name = named(items, lambda item: item.name, _whole_name)
     refused = {name(item): item.note or "" for item in items if item.state == "refused"}
     changed = [name(item) for item in items if item.state != "refused"]
     failed = [name(item) for item in items if item.state == "failed"]
-    left, said = (0, "") if one is None else (one.matched - len(items), one.note or "")
+    done, again, refusals, left, said = _counts(one)
     if args.json:
         told = {"changed": changed, "failed": failed, "unchanged": refused, "left": left, "note": said}
-        say_json({"act": args.act, "operation": None if one is None else one.number, **told})
+        counts = {"changed": done, "failed": again, "unchanged": refusals}
+        say_json({"act": args.act, "operation": one and one.number, **told, "counts": counts})
     else:
-        again = f", {len(failed):,} of them failed again" if failed else ""
-        say(f"{args.act}: {len(changed):,} done{again}")
+        say(f"{args.act}: {done:,} done" + (f", {again:,} of them failed again" if again else ""))
         for event, why in refused.items():
             say(f"{event}: {why}")
+        if one is not None and refusals > len(refused):
+            more = f"{refusals - len(refused):,} more were refused"
+            warn(f"{more}: `projectionist operations show {one.number}` names the first")
         if said:
             warn(f"{said}; {left:,} left" if left else said)
     return Exit.DONE if one is not None and one.is_well else Exit.ATTENTION
+
+
+def _counts(one: OperationReport | None) -> tuple[int, int, int, int, str]:
+    """Return what was acted on, failed again, was refused, was not touched, and why it ended early."""
+    if one is None:
+        return 0, 0, 0, 0, ""
+    return one.done + one.failed + one.tried, one.failed, one.refused, one.left - one.tried, one.note or ""
 
 
 def _whole_name(item: ItemReport) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, lines, show_result
 
@@ -34,9 +35,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--about", metavar="TEXT", help="only acts on what holds this text")
     parser.add_argument("--newer", type=float, metavar="SECONDS", help="only acts of so many last seconds")
     parser.add_argument(
-        "--before", type=int, metavar="NUMBER", help="only acts before this one, as --json numbers them"
+        "--before",
+        type=app_arguments.whole,
+        metavar="NUMBER",
+        help="only acts before this one, as --json numbers them",
     )
-    parser.add_argument("--limit", type=int, default=50, help="so many, the newest (default: 50)")
+    parser.add_argument(
+        "--limit", type=app_arguments.whole, default=50, help="so many, the newest (default: 50)"
+    )
     parser.add_argument("--verify", action="store_true", help="check the chain of hashes instead of listing")
     parser.add_argument(
         "--kept",

@@ -28,8 +28,10 @@ SHOWN = 20
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     app_arguments.declare(parser, names="the consumer whose stream, subjects and headers are meant")
-    parser.add_argument("--first", type=int, default=1, metavar="N", help="begin at this sequence")
-    parser.add_argument("--last", type=int, metavar="N", help="end at this sequence")
+    parser.add_argument(
+        "--first", type=app_arguments.whole, default=1, metavar="N", help="begin at this sequence"
+    )
+    parser.add_argument("--last", type=app_arguments.whole, metavar="N", help="end at this sequence")
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
     parser.add_argument("--json", action="store_true", help="end with one JSON document")
 

@@ -7,6 +7,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, note, say, say_json, styled, table
 
@@ -42,9 +43,13 @@ docs/guide/console.md leads through them in ten minutes. Ctrl-C ends the shop an
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "--orders", type=int, default=4000, metavar="N", help="how many orders (default: 4000)"
+        "--orders",
+        type=app_arguments.whole,
+        default=4000,
+        metavar="N",
+        help="how many orders (default: 4000)",
     )
-    parser.add_argument("--seed", type=int, default=7, help="which history (default: 7)")
+    parser.add_argument("--seed", type=app_arguments.whole, default=7, help="which history (default: 7)")
     parser.add_argument(
         "--console", action="store_true", help="keep the shop up afterwards, with a console, until Ctrl-C"
     )
@@ -89,7 +94,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _keep_up(settings: Settings, place: tuple[str, int]) -> None:
-    from projectionist.ops.cli import app_arguments
     from projectionist.ops.commands.console import serve
     from projectionist.ops.demo.play import APP
     from projectionist.ops.demo.shop.app import app

@@ -44,12 +44,14 @@ projectionist incidents close --consumer OrderSummary --kind late --reason "know
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("act", choices=("list", "show", "close"), help="what to do")
-    parser.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="incidents by number")
+    parser.add_argument(
+        "numbers", nargs="*", type=app_arguments.whole, metavar="NUMBER", help="incidents by number"
+    )
     parser.add_argument("--consumer", metavar="NAME", help="only those of this projection or reactor")
     parser.add_argument("--kind", help="only those of this kind, as the list shows it")
     parser.add_argument("--closed", action="store_true", help="list: closed ones too")
     parser.add_argument("--each", action="store_true", help="list one line an incident instead of groups")
-    parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
+    parser.add_argument("--limit", type=app_arguments.whole, default=50, help="lines of --each (default: 50)")
     parser.add_argument("--all", action="store_true", help="close: all that the filters choose")
     app_arguments.declare_every(parser)
     app_arguments.declare_reveal(parser, "what providers answered")

@@ -57,7 +57,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="read files of the archive here (default: archive_folder of [retention], where rows go to files)",
     )
-    parser.add_argument("--limit", type=int, default=50, help="so many events of a list (default: 50)")
+    parser.add_argument(
+        "--limit", type=app_arguments.whole, default=50, help="so many events of a list (default: 50)"
+    )
     app_arguments.declare_reveal(parser, "texts of errors, destinations, answers of providers")
     app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print one JSON document")

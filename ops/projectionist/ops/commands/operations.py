@@ -48,10 +48,16 @@ SHOWN = 50
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("act", choices=ACTS, help="what to do")
-    parser.add_argument("number", nargs="?", type=int, help="which one, as the list numbers it")
+    parser.add_argument(
+        "number", nargs="?", type=app_arguments.whole, help="which one, as the list numbers it"
+    )
     parser.add_argument("--open", action="store_true", help="list: only those that have not ended")
-    parser.add_argument("--limit", type=int, default=SHOWN, help=f"list: so many (default: {SHOWN})")
-    parser.add_argument("--before", type=int, metavar="NUMBER", help="list: only those with a lower number")
+    parser.add_argument(
+        "--limit", type=app_arguments.whole, default=SHOWN, help=f"list: so many (default: {SHOWN})"
+    )
+    parser.add_argument(
+        "--before", type=app_arguments.whole, metavar="NUMBER", help="list: only those with a lower number"
+    )
     app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -99,12 +105,19 @@ async def _show(store: OperationStore, one: OperationReport, args: argparse.Name
     from projectionist.ops.cli.operation_progress import as_row, exit_code
 
     samples, items = await store.samples(one.number), await store.not_done(one.number, SHOWN)
+    groups = await store.groups(one.number)
     if args.json:
         told = {"samples": msgspec.to_builtins(samples), "not_done": msgspec.to_builtins(items)}
-        say_json(as_row(one) | told)
+        say_json(as_row(one) | told | {"groups": groups})
     else:
         rows = [msgspec.structs.asdict(item) for item in items]
-        parts = [_text(one), lines(list(map(_sample, samples)), SAMPLE), lines(rows, ITEM)]
+        more = groups - len({sample.alike for sample in samples})
+        parts = [
+            _text(one),
+            lines(list(map(_sample, samples)), SAMPLE),
+            f"{more:,} more groups" if more else "",
+        ]
+        parts.append(lines(rows, ITEM))
         say("\n\n".join(filter(None, parts)))
     if one.is_abandoned:
         warn(f"Nobody carries it out. Go on: `projectionist operations take-up {one.number} --reason …`")
@@ -136,7 +149,7 @@ async def _take_up(db: Database, store: OperationStore, args: argparse.Namespace
 
 
 def _named(one: OperationReport) -> str:
-    return " ".join((*one.kind.words, *(f"{name}={value}" for name, value in one.chosen.items())))
+    return " ".join((*one.words, *(f"{name}={value}" for name, value in one.chosen.items())))
 
 
 def _text(one: OperationReport) -> str:

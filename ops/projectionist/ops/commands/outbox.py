@@ -65,7 +65,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--error", help="only those with this error, as the list shows it, or its [digest]")
     parser.add_argument("--older-than", type=float, metavar="SECONDS", help="only those written so long ago")
     parser.add_argument("--each", action="store_true", help="list one line an intent instead of groups")
-    parser.add_argument("--limit", type=int, default=50, help="lines of --each (default: 50)")
+    parser.add_argument("--limit", type=app_arguments.whole, default=50, help="lines of --each (default: 50)")
     parser.add_argument(
         "--all", action="store_true", help="act on all that the filters choose, not on a sample of one"
     )

@@ -30,7 +30,9 @@ projectionist preview shop.app:app OrderSummary --aggregate order/o-17 --reveal 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     app_arguments.declare(parser, names="the projections (default: all)")
-    parser.add_argument("--sample", type=int, default=1000, metavar="N", help="so many rows by chance (1000)")
+    parser.add_argument(
+        "--sample", type=app_arguments.whole, default=1000, metavar="N", help="so many rows by chance (1000)"
+    )
     parser.add_argument("--aggregate", metavar="TYPE/ID", help="the rows of this aggregate alone")
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
     app_arguments.declare_reveal(parser, "values of rows, texts of errors")

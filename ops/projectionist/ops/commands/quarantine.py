@@ -56,13 +56,17 @@ ACTS = ("list", "show", "retry", "edit", "discard")
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("act", choices=ACTS, help="what to do")
-    parser.add_argument("seqs", nargs="*", type=int, metavar="SEQ", help="entries by their stream sequence")
+    parser.add_argument(
+        "seqs", nargs="*", type=app_arguments.whole, metavar="SEQ", help="entries by their stream sequence"
+    )
     parser.add_argument("--consumer", metavar="NAME", help="only those of this projection or reactor")
     parser.add_argument("--cause", help="only those refused so, as the list shows it")
     parser.add_argument(
         "--error", metavar="TEXT", help="only those with this detail, as the list shows it, or its [digest]"
     )
-    parser.add_argument("--incarnation", type=int, help="of the stream, if not the newest that has SEQ")
+    parser.add_argument(
+        "--incarnation", type=app_arguments.whole, help="of the stream, if not the newest that has SEQ"
+    )
     parser.add_argument(
         "--header", action="append", default=[], metavar="NAME=VALUE", help="edit: read it with this header"
     )

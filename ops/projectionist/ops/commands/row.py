@@ -37,7 +37,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="a version, a time with its zone, or seq:N (default: as its events make it now)",
     )
     parser.add_argument("--history", action="store_true", help="list what each event changed")
-    parser.add_argument("--limit", type=int, default=100, help="so many of them, the newest (default: 100)")
+    parser.add_argument(
+        "--limit", type=app_arguments.whole, default=100, help="so many of them, the newest (default: 100)"
+    )
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
     app_arguments.declare_reveal(parser, "the values of the row")
     app_arguments.declare_act(parser, required=False)

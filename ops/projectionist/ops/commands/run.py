@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--workers",
-        type=int,
+        type=app_arguments.whole,
         metavar="N",
         help="run N processes, started again when they end; one log, one place for health and metrics",
     )

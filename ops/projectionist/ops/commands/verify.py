@@ -29,7 +29,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     app_arguments.declare(parser, names="the projections")
     much = parser.add_mutually_exclusive_group()
-    much.add_argument("--sample", type=int, default=100, metavar="N", help="so many rows by chance (100)")
+    much.add_argument(
+        "--sample", type=app_arguments.whole, default=100, metavar="N", help="so many rows by chance (100)"
+    )
     much.add_argument("--all", action="store_true", help="every row")
     parser.add_argument("--throttle", type=float, metavar="N", help="read at most N events a second")
     app_arguments.declare_reveal(parser, "the values that differ")

@@ -30,7 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         names="the consumer, and an aggregate (type/id) with its version; with --token any number of consumers",
     )
-    parser.add_argument("--seq", type=int, metavar="N", help="the event at this sequence of the stream")
+    parser.add_argument(
+        "--seq", type=app_arguments.whole, metavar="N", help="the event at this sequence of the stream"
+    )
     parser.add_argument("--token", metavar="TOKEN", help="the event that its producer names so")
     parser.add_argument("--source", help="with --id: the event's source")
     parser.add_argument("--id", help="the event's id")

@@ -54,7 +54,7 @@ circuits               -      siud   su       s        -
 code_fingerprints      siu    -      s        s        -
 consumer_breakers      siu    -      su       s        -
 consumers              su     s      su       s        -
-counters               siud   -      s        s        -
+counters               siud   -      siu      s        -
 crash_marks            siud   -      sd       -        -
 decisions              si     -      si       s        -
 dirty_marks            si     -      si       -        -
@@ -67,9 +67,10 @@ incidents              siu    siu    siu      s        -
 intents                sid    siu    siu      s        si
 leases                 siu    siu    s        s        -
 migrations             s      s      s        s        s
-minute_counts          siud   -      s        s        -
+minute_counts          siud   -      siu      s        -
 names                  si     -      s        s        -
 operation_items        -      -      siu      s        -
+operation_samples      -      -      siu      s        -
 operations             sd     -      siu      s        -
 outbox                 si     siud   siud     s        i
 own_names              s      -      s        s        -

@@ -121,9 +121,14 @@ class ParkedActions:
             await self._record("accept-gap", locked, act)
             await self._store.rows("close_settled_incidents")
 
-    async def discard(self, identity: Identity, act: Act) -> None:
-        """Drop one parked event. In an aggregate it is stepped over in its turn; a failed head is for `skip`."""
+    async def discard(self, identity: Identity, act: Act, *, attempts: int | None = None) -> None:
+        """Drop one parked event. In an aggregate it is stepped over in its turn; a failed head is for `skip`.
+
+        `attempts` is how often the operator saw it tried; raises TooLate if it was tried since.
+        """
         async with self._entry(identity) as (locked, entry):
+            if attempts is not None and entry["attempts"] != attempts:
+                raise _tried_again(entry, attempts)
             if locked is not None and locked.failed and entry["version"] == _first_version(locked):
                 raise NotThere(f"this event is the failed head of {locked.aggregate}", remedy="Use skip")
             await self._decide(DecisionKind.DISCARD, locked, entry, act)

@@ -30,10 +30,14 @@ class QuarantineActions:
     def __init__(self, store: InboxStore) -> None:
         self._store = store
 
-    async def retry(self, place: Place, act: Act) -> None:
+    async def retry(self, place: Place, act: Act, *, attempts: int | None = None) -> None:
         """Read it again by the code and settings of the runners. If it is an event now, it is settled like any other;
-        if not, it stays, with one more attempt counted."""
+        if not, it stays, with one more attempt counted.
+
+        `attempts` is how often the operator saw it read again; raises TooLate if it was since.
+        """
         async with self._entry(place) as entry:
+            _compare(entry, attempts)
             self._refuse_reuse(entry)
             await self._store.run("schedule_quarantine_reread", *place, None)
             await self._record("retry", place, act)
@@ -68,9 +72,10 @@ class QuarantineActions:
             hashes = {"first": entry["hash"].hex(), "edited": digest.hex(), "headers": sorted(headers or ())}
             await self._record("edit", place, act, hashes)
 
-    async def discard(self, place: Place, act: Act) -> None:
-        """Drop it for good: it is no event, in rebuilds neither."""
+    async def discard(self, place: Place, act: Act, *, attempts: int | None = None) -> None:
+        """Drop it for good: it is no event, in rebuilds neither. For `attempts` see retry."""
         async with self._entry(place) as entry:
+            _compare(entry, attempts)
             await self._store.run("discard_quarantined", *place)
             if (
                 entry["reason"] == IncidentKind.VERSION_REUSE
@@ -126,3 +131,12 @@ class QuarantineActions:
         text = msgspec.json.encode(detail or {}).decode()
         where = f"sequence {place[1]} of incarnation {place[0]}"
         await self._store.run("insert_audit_entry", action, where, act.actor, act.reason, text)
+
+
+def _compare(entry: Record, attempts: int | None) -> None:
+    """Raise TooLate if the operator decides about something else than what stands there."""
+    if attempts is not None and entry["attempts"] != attempts:
+        raise TooLate(
+            f"it was read again meanwhile: {entry['attempts']} times, not {attempts}",
+            remedy="Look again before you decide",
+        )

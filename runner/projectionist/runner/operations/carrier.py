@@ -71,18 +71,13 @@ class Carrier:
                 case SampleStep.LOOK if await self._judge():
                     tried_by = clock.now() + found.patience_s
                 case SampleStep.LOOK if clock.now() >= tried_by:
-                    await self._give_up(found.patience_s)
+                    note = NOBODY_TRIED.format(f"{at.tried:,}", found.patience_s)
+                    await self._store.end(self._grant, OperationOutcome.UNTRIED, note)
                     return
                 case _:
                     await asyncio.sleep(LOOKED_S)
         outcome = OperationOutcome.NONE_GOT_THROUGH if left else OperationOutcome.DONE
         await self._store.end(self._grant, outcome, LEFT if left else None)
-
-    async def _give_up(self, patience_s: float) -> None:
-        report = await self._store.show(self._grant.number)
-        tried = sum(one.tried for one in await self._store.samples(report.number))
-        note = NOBODY_TRIED.format(f"{tried:,}", patience_s)
-        await self._store.end(self._grant, OperationOutcome.UNTRIED, note)
 
     async def _act(self, at: SampleStanding, rate: float) -> None:
         for item in await self._store.waiting(self._grant, at, ITEMS):

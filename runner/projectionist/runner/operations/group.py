@@ -35,7 +35,7 @@ async def carry_out(
         try:
             store = OperationStore(connection, postgres.schema)
             found = await store.show(grant.number)
-            verb = GroupVerb(connection, postgres.schema, found.kind, Act(actor, found.reason))
+            verb = GroupVerb(connection, postgres.schema, OperationKind(found.kind), Act(actor, found.reason))
             return await Carrier(store, grant, verb.do, told).run()
         finally:
             connection.terminate()
@@ -51,7 +51,7 @@ class GroupVerb:
         """Do it in the caller's transaction; raises TooLate or NotThere where it has moved meanwhile."""
         store = store_of(self._connection, self._schema, item.consumer)
         if item.incarnation is not None and item.seq is not None:
-            await self._read_again_or_discard(QuarantineActions(store), (item.incarnation, item.seq))
+            await self._read_again_or_discard(QuarantineActions(store), item, (item.incarnation, item.seq))
             return
         assert item.source is not None, "a parked event has an identity"
         assert item.id is not None, "a parked event has an identity"
@@ -66,10 +66,12 @@ class GroupVerb:
             case OperationKind.SKIP_PARKED if item.aggregate is not None:
                 await actions.skip(item.aggregate, self._act, seen=seen)
             case _:
-                await actions.discard(identity, self._act)
+                await actions.discard(identity, self._act, attempts=item.attempts)
 
-    async def _read_again_or_discard(self, actions: QuarantineActions, place: Place) -> None:
+    async def _read_again_or_discard(
+        self, actions: QuarantineActions, item: OperationItem, place: Place
+    ) -> None:
         if self._kind is OperationKind.RETRY_QUARANTINE:
-            await actions.retry(place, self._act)
+            await actions.retry(place, self._act, attempts=item.attempts)
         else:
-            await actions.discard(place, self._act)
+            await actions.discard(place, self._act, attempts=item.attempts)

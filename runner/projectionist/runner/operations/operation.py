@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SAMPLES = (1, 5, 20, 100)
 """How many of a group are tried before more are; behind these samples all the rest are one."""
+MOST_TRIED = 1_000
+"""So many are tried at a time: who tries them comes behind, or does not try at all."""
 CARRIED_S = 15.0
 """Who has given no sign of life for so long carries an operation out no more. No step waits as long for a lock."""
 
@@ -71,8 +73,13 @@ class SampleStanding(msgspec.Struct, frozen=True):
 
     alike: int
     sample: int
+    first: int
+    """The place of its first item; the others follow."""
+    items: int
     waits: bool
     """Whether some of it has not been touched."""
+    tried: int
+    """Of how many it is not known yet what became of them."""
     before_done: int
     before_failed: int
     """How the sample before it went."""
@@ -96,14 +103,15 @@ def next_step(at: SampleStanding | None) -> SampleStep:
         return SampleStep.END
     if at.before_failed and not at.before_done:
         return SampleStep.LEAVE
-    return SampleStep.ACT if at.waits else SampleStep.LOOK
+    return SampleStep.ACT if at.waits and at.tried < MOST_TRIED else SampleStep.LOOK
 
 
 class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
     """An operation: who, why, what it matches, how far it is, who carries it out."""
 
     number: int
-    kind: OperationKind
+    kind: str
+    """An OperationKind, or one that a newer version has begun."""
     chosen: dict[str, object]
     """The filters that chose what it is about."""
     who: str
@@ -117,16 +125,30 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     failed: int
     refused: int
+    tried: int
+    """How many are being tried: of what is left."""
     owner: str | None
     beat: datetime
     silent_s: float
     stop_asked_by: str | None
     stop_reason: str | None
     ended: datetime | None
-    outcome: OperationOutcome | None
+    outcome: str | None
+    """An OperationOutcome, or one that a newer version knows."""
     note: str | None
     is_carried_out: bool
     """Whether somebody is at work on it."""
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Return the command that begins it: `parked retry`."""
+        verb, _, noun = self.kind.partition("_")
+        return noun.replace("_", " "), verb
+
+    @property
+    def is_tried(self) -> bool:
+        """Return whether others carry out what it asks for; of what this version does not know: no."""
+        return self.kind in set(OperationKind) and OperationKind(self.kind).is_tried
 
     @property
     def left(self) -> int:
@@ -157,13 +179,13 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_well(self) -> bool:
         """Return whether it came to all of its items, and nothing is left of them."""
-        return self.outcome is OperationOutcome.DONE and not (self.failed or self.refused or self.left)
+        return self.outcome == OperationOutcome.DONE and not (self.failed or self.refused or self.left)
 
     @property
     def state(self) -> str:
         """Return in a few words how it is."""
         if self.outcome is not None:
-            return OUTCOMES[self.outcome]
+            return OUTCOMES.get(self.outcome, self.outcome.replace("_", " "))
         if not self.is_carried_out:
             return "nobody carries it out"
         return "stopping" if self.stop_asked_by else "running"
@@ -176,7 +198,7 @@ def why_abandoned(one: OperationReport) -> tuple[str, str]:
     return f"{text}: {one.note}" if one.note else text, remedy
 
 
-OUTCOMES = {
+OUTCOMES: dict[str, str] = {
     OperationOutcome.DONE: "done",
     OperationOutcome.NONE_GOT_THROUGH: "stopped by its sample",
     OperationOutcome.UNTRIED: "nobody tried it",

@@ -14,7 +14,6 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.runner.operations.operation import (
     CARRIED_S,
-    SAMPLES,
     ItemReport,
     OperationKind,
     OperationReport,
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
 MOST = 1_000_000
 """So many items an operation has at most."""
 LOOK = "Look at it: `projectionist operations show {}`"
+GROUPS = 50
+"""So many of its groups are shown."""
+DECIDED = "somebody has decided about it meanwhile"
 
 
 class OperationLost(TooLate):
@@ -117,16 +119,16 @@ class OperationStore:
 
     async def take_up(self, number: int, act: Act, owner: str) -> Grant:
         """Have `owner` carry on with what nobody does; raise TooLate while somebody does, or where it has ended."""
-        try:
-            async with self.connection.transaction():
-                epoch = await self._value("take_up_operation", number, owner, CARRIED_S)
-                if epoch is not None:
-                    await self._record(number, "take-up", act)
-        except asyncpg.LockNotAvailableError as error:
+        found = await self.show(number)
+        if found.kind not in set(OperationKind):
             raise TooLate(
-                f"who carries operation {number} out stands still in the middle of a step",
-                remedy="PostgreSQL ends that step within half a minute: try again then",
-            ) from error
+                f"this version knows no operation like {number}: {found.kind}",
+                remedy="Take it up by the version that began it, or by a newer one",
+            )
+        async with _step_of(number), self.connection.transaction():
+            epoch = await self._value("take_up_operation", number, owner, CARRIED_S)
+            if epoch is not None:
+                await self._record(number, "take-up", act)
         if epoch is None:
             raise _not_taken(await self.show(number))
         announce("operation.taken")
@@ -135,7 +137,7 @@ class OperationStore:
     async def ask_to_stop(self, number: int, act: Act) -> bool:
         """Have an operation stop; return whether it has ended already, since nobody carries it out."""
         note = f"{act.actor}: {act.reason}"
-        async with self.connection.transaction():
+        async with _step_of(number), self.connection.transaction():
             given = (number, act.actor, act.reason, CARRIED_S, note)
             ended = await self._value("ask_operation_to_stop", *given)
             if ended is not None:
@@ -164,17 +166,24 @@ class OperationStore:
         return _report(rows[0])
 
     async def samples(self, number: int) -> list[SampleReport]:
-        """Return what became of each sample of an operation."""
-        return [SampleReport(**dict(row)) for row in await self._rows("select_operation_samples", number)]
+        """Return what became of each sample of an operation's first groups."""
+        rows = await self._rows("select_operation_samples", number, GROUPS)
+        return [SampleReport(**dict(row)) for row in rows]
+
+    async def groups(self, number: int) -> int:
+        """Return how many groups of what is alike an operation has."""
+        found: int = await self._value("count_operation_groups", number)
+        return found
 
     async def not_done(self, number: int, limit: int = 50) -> list[ItemReport]:
         """Return items that failed again or were refused."""
         rows = await self._rows("select_operation_failures", number, limit)
         return [ItemReport(**dict(row)) for row in rows]
 
-    async def touched(self, number: int) -> list[ItemReport]:
-        """Return all items that were acted on."""
-        return [ItemReport(**dict(row)) for row in await self._rows("select_touched_items", number)]
+    async def touched(self, number: int, limit: int) -> list[ItemReport]:
+        """Return items that were acted on, the first ones."""
+        rows = await self._rows("select_touched_items", number, limit)
+        return [ItemReport(**dict(row)) for row in rows]
 
     # -- carry out -----------------------------------------------------------------------------------------------
 
@@ -199,12 +208,13 @@ class OperationStore:
 
     async def standing(self, grant: Grant) -> SampleStanding | None:
         """Return the sample that it is at; None: no item is open."""
-        rows = await self._rows("select_sample", grant.number, max(SAMPLES))
+        rows = await self._rows("select_sample", grant.number)
         return SampleStanding(**dict(rows[0])) if rows else None
 
     async def waiting(self, grant: Grant, at: SampleStanding, limit: int) -> list[OperationItem]:
         """Return the next items of a sample that were not touched."""
-        rows = await self._rows("select_waiting_items", grant.number, at.alike, at.sample, limit)
+        places = (at.first, at.first + at.items - 1)
+        rows = await self._rows("select_waiting_items", grant.number, *places, limit)
         return [OperationItem(**dict(row)) for row in rows]
 
     async def set_state(self, grant: Grant, item: OperationItem, state: ItemState, note: str | None) -> None:
@@ -213,12 +223,12 @@ class OperationStore:
 
     async def judge(self, grant: Grant) -> int:
         """Look what became of what was tried, inside a step; of how many that is known now."""
-        judged: int = await self._value("judge_items", grant.number)
+        judged: int = await self._value("judge_items", grant.number, DECIDED)
         return judged
 
     async def leave(self, grant: Grant, at: SampleStanding) -> None:
         """Leave the rest of a group alone, inside a step."""
-        await self._value("leave_items", grant.number, at.alike)
+        await self._value("leave_samples", grant.number, at.alike)
 
     async def end(self, grant: Grant, outcome: OperationOutcome, note: str | None = None) -> None:
         """End it, if it is still ours."""
@@ -239,6 +249,18 @@ class OperationStore:
 
     async def _rows(self, name: str, *arguments: object) -> Sequence[Record]:
         return await self.connection.fetch(self._sql[name], *arguments)
+
+
+@asynccontextmanager
+async def _step_of(number: int) -> AsyncIterator[None]:
+    """Raise TooLate where a step of an operation, which holds its row, does not end."""
+    try:
+        yield
+    except asyncpg.LockNotAvailableError as error:
+        raise TooLate(
+            f"who carries operation {number} out stands still in the middle of a step",
+            remedy="PostgreSQL ends that step within half a minute: try again then",
+        ) from error
 
 
 def _json(value: object) -> str:

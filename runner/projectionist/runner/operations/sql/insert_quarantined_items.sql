@@ -21,7 +21,12 @@ inserted as (
     select $1, row_number() over (order by first, n), dense_rank() over (order by first), width_bucket(within, $2::bigint[]),
         cardinality($2::bigint[]) > 0, consumer, source, id, incarnation, seq, 0, attempts
     from grouped
-    returning place
+    returning place, alike, sample, consumer, judged
+),
+sampled as (
+    insert into {schema}.operation_samples (operation, alike, sample, consumer, judged, first, items)
+    select $1, alike, sample, consumer, judged, min(place), count(*) from inserted group by alike, sample, consumer, judged
+    returning items
 )
-update {schema}.operations set matched = (select count(*) from inserted) where number = $1
+update {schema}.operations set matched = (select coalesce(sum(items), 0) from sampled) where number = $1
 returning matched

@@ -1,7 +1,5 @@
--- The samples of an operation, in their order: how many items of each are in which state.
-select i.alike, i.sample, i.judged, c.name as consumer, count(*) as items, count(*) filter (where i.state = 'done') as done,
-    count(*) filter (where i.state = 'failed') as failed, count(*) filter (where i.state = 'refused') as refused,
-    count(*) filter (where i.state = 'tried') as tried, count(*) filter (where i.state = 'left') as "left"
-from {schema}.operation_items i left join {schema}.consumers c on c.number = i.consumer
-where i.operation = $1
-group by i.alike, i.sample, i.judged, c.name order by i.alike, i.sample
+-- The samples of an operation's first groups, in their order, and what became of their items.
+select s.alike, s.sample, s.judged, c.name as consumer, s.items, s.done, s.failed, s.refused, s.tried, s.left
+from {schema}.operation_samples s left join {schema}.consumers c on c.number = s.consumer
+where s.operation = $1 and s.alike <= $2::bigint
+order by s.alike, s.sample
