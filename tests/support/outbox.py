@@ -182,6 +182,11 @@ class Outbox:
         seq = (await self.row(key))["seq"]
         return await self.connection.fetch(Statements("projectionist.outbox", SCHEMA)["select_attempts"], seq)
 
+    async def acts(self, action: str) -> int:
+        """How many acts of a kind are on record."""
+        query = "select count(*) from projectionist.audit where action = $1"
+        return int(await self.connection.fetchval(query, action))
+
     async def becomes(self, key: str, state: str, seconds: float = HANG_S) -> asyncpg.Record:
         """Wait until an intent is in this state."""
 

@@ -48,6 +48,19 @@ async def retried(live: ConsumerHarness) -> list[str]:
     return sorted(one.removeprefix("Orders: order/") for (one,) in found)
 
 
+async def begun_by_a_newer_version(live: ConsumerHarness) -> None:
+    """An operation of a kind that this version does not know, on what is parked."""
+    await live.pool.execute(
+        f"insert into {SCHEMA}.operations (kind, chosen, who, reason, rate, patience_s, matched)"
+        " values ('retry_letters', '{}', 'ann', 'why', 9, 0, 1)"
+    )
+    await live.pool.execute(
+        f"insert into {SCHEMA}.operation_items"
+        " (operation, place, alike, sample, judged, consumer, source, id, version, attempts)"
+        f" select 1, 1, 1, 0, false, consumer, source, id, 0, 1 from {SCHEMA}.parked"
+    )
+
+
 async def silence(live: ConsumerHarness) -> None:
     """Have the last sign of life of all operations be long ago, as it is once their processes are gone."""
     await live.pool.execute(f"update {SCHEMA}.operations set beat = clock_timestamp() - interval '1 hour'")

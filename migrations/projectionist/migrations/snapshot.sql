@@ -803,7 +803,7 @@ CREATE TABLE projectionist.operation_samples (
     done bigint DEFAULT 0 NOT NULL,
     failed bigint DEFAULT 0 NOT NULL,
     refused bigint DEFAULT 0 NOT NULL,
-    "left" bigint DEFAULT 0 NOT NULL,
+    left_alone bigint DEFAULT 0 NOT NULL,
     open boolean DEFAULT true NOT NULL
 )
 WITH (fillfactor='50');
@@ -818,7 +818,7 @@ COMMENT ON COLUMN projectionist.operation_samples.first IS 'the place of its fir
 
 COMMENT ON COLUMN projectionist.operation_samples.tried IS 'items that are to be tried at once, of which nothing is known yet';
 
-COMMENT ON COLUMN projectionist.operation_samples."left" IS 'items that are left alone, since none of the sample before it got through';
+COMMENT ON COLUMN projectionist.operation_samples.left_alone IS 'items that are left alone, since none of the sample before it got through';
 
 COMMENT ON COLUMN projectionist.operation_samples.open IS 'whether there is something to do in it: an item that waits, or is tried';
 

@@ -9,7 +9,16 @@ from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.console_client import serving, text_of
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.parked_operations import RETRY, WHY, attempts, failed_orders, operating, retried, silence
+from tests.support.parked_operations import (
+    RETRY,
+    WHY,
+    attempts,
+    begun_by_a_newer_version,
+    failed_orders,
+    operating,
+    retried,
+    silence,
+)
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, shop
 from tests.support.shop_app import environment
@@ -78,14 +87,7 @@ async def test_what_a_newer_version_has_begun_is_seen_and_stopped_but_not_taken_
     live: ConsumerHarness, cli: Cli
 ) -> None:
     s = await failed_orders(live, 1)
-    columns = "kind, chosen, who, reason, rate, patience_s, matched"
-    await live.pool.execute(
-        f"insert into {SCHEMA}.operations ({columns}) values ('retry_letters', '{{}}', 'ann', 'why', 9, 0, 1)"
-    )
-    await live.pool.execute(
-        f"insert into {SCHEMA}.operation_items (operation, place, alike, sample, judged, consumer, source, id,"
-        f" version, attempts) select 1, 1, 1, 0, false, consumer, source, id, 0, 1 from {SCHEMA}.parked"
-    )
+    await begun_by_a_newer_version(live)
     await silence(live)
     app = Cli(live, cli.folder, **environment(live))
     for words in (("operations", "list"), ("operations", "show", "1"), ("status",)):

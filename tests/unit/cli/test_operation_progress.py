@@ -20,6 +20,7 @@ def test_names_of_what_was_done_are_bounded_and_counts_are_not(capsys: pytest.Ca
             id=f"e{n}",
             incarnation=None,
             seq=None,
+            key=None,
             aggregate=None,
             state="refused" if n else "done",
             note="it moved",

@@ -12,7 +12,7 @@ create table {schema}.operation_samples (
     done bigint not null default 0,
     failed bigint not null default 0,
     refused bigint not null default 0,
-    "left" bigint not null default 0,
+    left_alone bigint not null default 0,
     open boolean not null default true,
     primary key (operation, alike, sample)
 ) with (fillfactor = 50);
@@ -22,13 +22,13 @@ comment on column {schema}.operation_samples.alike is 'the group of failures tha
 comment on column {schema}.operation_samples.judged is 'whether it is told what became of its items; otherwise each is done once it is due';
 comment on column {schema}.operation_samples.first is 'the place of its first item; the others follow';
 comment on column {schema}.operation_samples.tried is 'items that are to be tried at once, of which nothing is known yet';
-comment on column {schema}.operation_samples.left is 'items that are left alone, since none of the sample before it got through';
+comment on column {schema}.operation_samples.left_alone is 'items that are left alone, since none of the sample before it got through';
 comment on column {schema}.operation_samples.open is 'whether there is something to do in it: an item that waits, or is tried';
 -- Of a hundred thousand groups, each step asks for the first that is not done with.
 create index operation_samples_open on {schema}.operation_samples (operation, alike, sample) where open;
 
 insert into {schema}.operation_samples
-    (operation, alike, sample, consumer, judged, first, items, tried, done, failed, refused, "left", open)
+    (operation, alike, sample, consumer, judged, first, items, tried, done, failed, refused, left_alone, open)
 select operation, alike, sample, min(consumer), bool_or(judged), min(place), count(*), count(*) filter (where state = 'tried'),
     count(*) filter (where state = 'done'), count(*) filter (where state = 'failed'), count(*) filter (where state = 'refused'),
     count(*) filter (where state = 'left'), bool_or(state in ('waiting', 'tried'))

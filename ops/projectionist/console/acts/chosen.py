@@ -12,8 +12,6 @@ from projectionist.outbox.admin.intent_actions import IntentFilter
 from projectionist.runner.admin.parked_queries import ParkedFilter
 from projectionist.runner.admin.quarantine_queries import QuarantineFilter
 
-AT_ONCE = 1_000
-"""So many are acted on by one press of a button: a page has to answer. The rest is left, and said."""
 RATE = 200.0
 PARKED = ("consumer", "cause", "type", "aggregate", "error", "source", "id")
 ASIDE = ("consumer", "cause", "error")

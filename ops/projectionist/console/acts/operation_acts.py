@@ -23,19 +23,15 @@ if TYPE_CHECKING:
 
     from projectionist.console.console_database import ConsoleDatabase
     from projectionist.core.operator import Act
-    from projectionist.runner.admin.parked_queries import ParkedFilter
-    from projectionist.runner.admin.quarantine_queries import QuarantineFilter
     from projectionist.runner.history.progress import Progress
-    from projectionist.runner.operations.operation import OperationReport
+    from projectionist.runner.operations.operation import Chosen, OperationReport
     from projectionist.runner.operations.operation_store import Grant
 
 KIND = "operation"
 PATIENCE_S = 30.0
 
 
-async def begin(
-    db: ConsoleDatabase, kind: OperationKind, chosen: ParkedFilter | QuarantineFilter, given: Given, act: Act
-) -> Answer:
+async def begin(db: ConsoleDatabase, kind: OperationKind, chosen: Chosen, given: Given, act: Act) -> Answer:
     """Begin an operation on what is chosen, on no more than were shown, and carry it out beside the pages."""
     store, who = OperationStore(db.connection, db.schema), owner()
     pace = {"rate": RATE, "patience_s": PATIENCE_S}

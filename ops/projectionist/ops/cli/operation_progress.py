@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from projectionist.ops.cli.database import Database
-    from projectionist.runner.admin.parked_queries import ParkedFilter
-    from projectionist.runner.admin.quarantine_queries import QuarantineFilter
-    from projectionist.runner.operations.operation import ItemReport
+    from projectionist.runner.operations.operation import Chosen, ItemReport
     from projectionist.runner.operations.operation_store import Grant
 
 NAMED = 1_000
@@ -46,9 +44,7 @@ class ProgressLines:
             note(line(report))
 
 
-async def operate(
-    db: Database, kind: str, chosen: ParkedFilter | QuarantineFilter, args: argparse.Namespace
-) -> int:
+async def operate(db: Database, kind: str, chosen: Chosen, args: argparse.Namespace) -> int:
     """Begin an operation on all that is chosen, carry it out here, and say what it did."""
     store, act = OperationStore(db.connection, db.schema), Act(args.actor, args.reason)
     pace = {"rate": args.rate, "patience_s": args.wait}

@@ -40,7 +40,7 @@ projectionist operations take-up 17 --reason "the host it ran on is gone"
 
 ACTS = ("list", "show", "watch", "stop", "take-up")
 LISTED = ("number", "operation", "state", "done", "failed", "left", "began", "who", "reason")
-ITEM = ("consumer", "id", "seq", "aggregate", "state", "note")
+ITEM = ("consumer", "id", "seq", "key", "aggregate", "state", "note")
 SAMPLE = ("group", "sample", "consumer", "items", "done", "failed", "refused", "left")
 SHOWN = 50
 

@@ -27,6 +27,7 @@ from projectionist.ops.cli.output import (
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
+    from projectionist.ops.cli.database import Database
     from projectionist.outbox.admin.intent_actions import IntentActionResult, IntentActions, IntentFilter
 
 TOPIC = Topic.DECIDE
@@ -37,12 +38,14 @@ projectionist outbox list --state dead --each           one line an intent
 projectionist outbox show KEY                           one intent, its attempts, what was done by hand
 projectionist outbox show KEY --reveal --reason "ticket 7"   its content and the answers too, on record
 projectionist outbox retry --state dead --provider email --reason "quota raised"         a sample first
-projectionist outbox retry --state dead --provider email --reason "quota raised" --all   then the rest
+projectionist outbox retry --state dead --provider email --reason "quota raised" --all   1, 5, 20, 100, the rest
 projectionist outbox resolve KEY --sent --reason "seen in the provider's dashboard"
 projectionist outbox discard KEY --reason "customer left"
 projectionist outbox webhook-secret hooks https://acme.example/in    what the receiver at this URL verifies with
 """
 
+OPERATIONS = ("retry", "discard")
+"""What is an operation where it is done to all that filters choose."""
 ACTS = ("list", "show", "retry", "discard", "resolve", "webhook-secret")
 
 
@@ -69,6 +72,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="act on all that the filters choose, not on a sample of one"
     )
+    parser.add_argument(
+        "--rate", type=float, default=200, help="--all: at most so many a second (default: 200)"
+    )
+    app_arguments.declare_wait(parser)
     outcome = parser.add_mutually_exclusive_group()
     outcome.add_argument("--sent", action="store_true", help="resolve: it was carried out")
     outcome.add_argument("--not-sent", action="store_true", help="resolve: it was not, send it again")
@@ -85,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     if args.act == "webhook-secret":
         return _show_secrets(settings(), args)
-    return asyncio.run(_run(settings(), args))
+    return asyncio.run(_run(args))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -106,6 +113,8 @@ def _check(args: argparse.Namespace) -> None:
                 remedy="Name KEY…, or --state and the like",
             )
         app_arguments.need_reason(args, args.act)
+    if not args.rate > 0 or not args.wait >= 0 or args.limit < 1:
+        raise UsageError("--rate, --wait and --limit are not below zero, --rate and --limit not zero either")
     if args.act == "resolve" and not (args.sent or args.not_sent):
         raise UsageError(
             "resolve needs an outcome", remedy="Say --sent or --not-sent, as the provider shows it"
@@ -145,21 +154,18 @@ def _show_secrets(settings: Settings, args: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-async def _run(settings: Settings, args: argparse.Namespace) -> int:
-    from projectionist.core.postgres.connections import connect
+async def _run(args: argparse.Namespace) -> int:
+    from projectionist.ops.cli.database import database
     from projectionist.outbox.admin.intent_actions import IntentActions
 
     chosen = _filter(args)
-    connection = await connect(settings.postgres, application_name="projectionist outbox")
-    try:
-        verbs = IntentActions(connection, settings.postgres.schema)
+    async with database("outbox") as db:
+        verbs = IntentActions(db.connection, db.schema)
         if args.act == "list":
-            return await _list(connection, settings.postgres.schema, verbs, chosen, args)
+            return await _list(db.connection, db.schema, verbs, chosen, args)
         if args.act == "show":
-            return await _show(connection, settings.postgres.schema, verbs, args)
-        return await _change(verbs, chosen, args)
-    finally:
-        await connection.close()
+            return await _show(db.connection, db.schema, verbs, args)
+        return await _change(db, verbs, chosen, args)
 
 
 async def _list(
@@ -231,9 +237,12 @@ async def _show(connection: Connection, schema: str, verbs: IntentActions, args:
     return Exit.DONE
 
 
-async def _change(verbs: IntentActions, chosen: IntentFilter, args: argparse.Namespace) -> int:
+async def _change(db: Database, verbs: IntentActions, chosen: IntentFilter, args: argparse.Namespace) -> int:
     from projectionist.core.operator import Act
+    from projectionist.ops.cli.operation_progress import operate
 
+    if args.all and not args.keys and args.act in OPERATIONS:
+        return await operate(db, f"{args.act}_intents", chosen, args)
     act = Act(args.actor, args.reason)
     keys, left = args.keys, 0
     if not keys:

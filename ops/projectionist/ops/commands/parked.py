@@ -102,7 +102,7 @@ def _check(args: argparse.Namespace) -> None:
         app_arguments.need_reason(args, args.act)
     if args.act == "edit" and not args.data:
         raise UsageError("edit needs --data FILE", remedy="Write the corrected payload into a file")
-    if args.rate <= 0 or args.wait < 0 or args.limit < 1:
+    if not args.rate > 0 or not args.wait >= 0 or args.limit < 1:
         raise UsageError("--rate, --wait and --limit are not below zero, --rate and --limit not zero either")
 
 

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     app_arguments.check_reveal(args)
     if args.act not in ("list", "show"):
         app_arguments.need_reason(args, args.act)
-    if args.rate <= 0 or args.limit < 1 or args.wait < 0:
+    if not args.rate > 0 or args.limit < 1 or not args.wait >= 0:
         raise UsageError("--rate and --limit are above zero, --wait is not below it")
     return asyncio.run(_run(args))
 

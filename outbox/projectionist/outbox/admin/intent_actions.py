@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import msgspec
 
 from projectionist.core.digest import digest
 from projectionist.core.errors import ProjectionistError
-from projectionist.core.operator import Act
+from projectionist.core.operator import Act, NotThere, TooLate
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import IntentState
 from projectionist.core.testpoints import announce
@@ -27,6 +27,13 @@ AGAIN = frozenset(
 DISCARDED = AGAIN | {IntentState.UNKNOWN}
 RESOLVED = frozenset({IntentState.UNKNOWN, IntentState.DEAD, IntentState.RECONCILE})
 FOR_A_PERSON = frozenset({IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD})
+
+
+_GOES_ON = frozenset({IntentState.LEASED, IntentState.STARTED, IntentState.SENT})
+_Step = tuple[str, *tuple[Any, ...]]
+_Steps = Sequence[_Step]
+_RETRY: _Steps = (("retry_intents",), ("release_destinations",))
+_DISCARD: _Steps = (("close_intents", IntentState.DISCARDED, None),)
 
 
 class IntentNotFound(ProjectionistError):
@@ -66,6 +73,14 @@ class IntentActionResult(msgspec.Struct, frozen=True):
 
     changed: list[str]
     unchanged: dict[str, str]
+
+
+class SeenIntent(msgspec.Struct, frozen=True):
+    """An intent as the operator saw it: its state, and how often it had been tried."""
+
+    key: str
+    state: str
+    attempts: int
 
 
 class IntentActions:
@@ -111,13 +126,29 @@ class IntentActions:
 
         A dead one that was passed goes to the end of its lane, one that is scheduled too; a held destination is opened.
         """
-        return await self._act("retry", keys, AGAIN, act, ("retry_intents",), ("release_destinations",))
+        return await self._act("retry", keys, AGAIN, act, *_RETRY)
 
     async def discard(self, keys: Sequence[str], act: Act) -> IntentActionResult:
         """Discard these, which are never sent; those behind them go on."""
-        return await self._act(
-            "discard", keys, DISCARDED, act, ("close_intents", IntentState.DISCARDED, None)
-        )
+        return await self._act("discard", keys, DISCARDED, act, *_DISCARD)
+
+    async def retry_seen(self, seen: SeenIntent, act: Act) -> None:
+        """Send one again in the caller's transaction; raise TooLate if it was tried since.
+
+        What is sent meanwhile is left to it: the first of a destination that was held has opened it for all.
+        """
+        found = (await self._locked([seen.key]))[seen.key]
+        if found["state"] not in _GOES_ON:
+            _compare(found, seen)
+            _refuse("retry", found, AGAIN)
+            await self._change("retry", {seen.key: found}, act, _RETRY)
+
+    async def discard_seen(self, seen: SeenIntent, act: Act) -> None:
+        """Discard one in the caller's transaction; raise TooLate if it has moved since."""
+        found = (await self._locked([seen.key]))[seen.key]
+        _compare(found, seen)
+        _refuse("discard", found, DISCARDED)
+        await self._change("discard", {seen.key: found}, act, _DISCARD)
 
     async def resolve_sent(
         self, keys: Sequence[str], act: Act, *, provider_id: str | None = None
@@ -137,24 +168,28 @@ class IntentActions:
         keys: Sequence[str],
         allowed: frozenset[IntentState],
         act: Act,
-        *steps: tuple[str, *tuple[Any, ...]],
+        *steps: _Step,
     ) -> IntentActionResult:
         """Lock, check, change, record: one transaction."""
         await self.opened()
         async with self._connection.transaction():
             found = await self._locked(keys)
-            changed = [key for key, row in found.items() if row["state"] in allowed]
-            seqs = [found[key]["seq"] for key in changed]
-            for statement, *arguments in steps:
-                await self._connection.execute(self._sql[statement], seqs, *arguments)
-            errors = [found[key]["error"] for key in changed]  # its text is content, and the trail is kept
-            before = [[found[key]["state"] for key in changed], [error and digest(error) for error in errors]]
-            await self._connection.execute(
-                self._sql["insert_audit_entry"], act.actor, action, act.reason, changed, *before
-            )
+            changed = {key: row for key, row in found.items() if row["state"] in allowed}
+            await self._change(action, changed, act, steps)
             announce("outbox.acted")
         return IntentActionResult(
-            changed, {key: row["state"] for key, row in found.items() if row["state"] not in allowed}
+            list(changed), {key: row["state"] for key, row in found.items() if key not in changed}
+        )
+
+    async def _change(self, action: str, locked: Mapping[str, Record], act: Act, steps: _Steps) -> None:
+        """Change what is locked, and record it."""
+        seqs = [row["seq"] for row in locked.values()]
+        for statement, *arguments in steps:
+            await self._connection.execute(self._sql[statement], seqs, *arguments)
+        errors = [row["error"] for row in locked.values()]  # its text is content, and the trail is kept
+        before = [[row["state"] for row in locked.values()], [error and digest(error) for error in errors]]
+        await self._connection.execute(
+            self._sql["insert_audit_entry"], act.actor, action, act.reason, list(locked), *before
         )
 
     async def _locked(self, keys: Sequence[str]) -> dict[str, Record]:
@@ -165,6 +200,18 @@ class IntentActions:
             if key not in found:
                 raise _not_found(key)
         return found
+
+
+def _compare(found: Record, seen: SeenIntent) -> None:
+    """Raise TooLate if the operator decides about something else than what stands there."""
+    if (found["state"], found["attempt"]) != (seen.state, seen.attempts):
+        told = f"it is {found['state']} by now, after {found['attempt']} attempts"
+        raise TooLate(told, remedy="Look again before you decide")
+
+
+def _refuse(action: str, found: Record, allowed: frozenset[IntentState]) -> None:
+    if found["state"] not in allowed:
+        raise NotThere(f"it is {found['state']}, which {action} does not change")
 
 
 def _not_found(key: str) -> IntentNotFound:

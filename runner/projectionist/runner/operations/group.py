@@ -1,4 +1,4 @@
-"""Verbs on many parked events, or entries of quarantine, as operations: what is done to each of them."""
+"""Verbs on many parked events, entries of quarantine or intents, as operations: what is done to each of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from projectionist.core.operator import Act
 from projectionist.core.postgres import connections
+from projectionist.outbox.admin.intent_actions import IntentActions, SeenIntent
 from projectionist.runner.admin.parked_actions import ParkedActions, SeenHead
 from projectionist.runner.admin.quarantine_actions import QuarantineActions
 from projectionist.runner.batch.batch_session import store_of
@@ -49,6 +50,9 @@ class GroupVerb:
 
     async def do(self, item: OperationItem) -> None:
         """Do it in the caller's transaction; raises TooLate or NotThere where it has moved meanwhile."""
+        if item.key is not None and item.seen is not None:
+            await self._send_again_or_discard(SeenIntent(item.key, item.seen, item.attempts))
+            return
         store = store_of(self._connection, self._schema, item.consumer)
         if item.incarnation is not None and item.seq is not None:
             await self._read_again_or_discard(QuarantineActions(store), item, (item.incarnation, item.seq))
@@ -67,6 +71,13 @@ class GroupVerb:
                 await actions.skip(item.aggregate, self._act, seen=seen)
             case _:
                 await actions.discard(identity, self._act, attempts=item.attempts)
+
+    async def _send_again_or_discard(self, seen: SeenIntent) -> None:
+        actions = IntentActions(self._connection, self._schema)
+        if self._kind is OperationKind.RETRY_INTENTS:
+            await actions.retry_seen(seen, self._act)
+        else:
+            await actions.discard_seen(seen, self._act)
 
     async def _read_again_or_discard(
         self, actions: QuarantineActions, item: OperationItem, place: Place

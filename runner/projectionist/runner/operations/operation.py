@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from projectionist.core.digest import digest
+from projectionist.core.digest import digest, is_digest
 from projectionist.core.states import OperationOutcome
 
 if TYPE_CHECKING:
+    from projectionist.outbox.admin.intent_actions import IntentFilter
     from projectionist.runner.admin.parked_queries import ParkedFilter
     from projectionist.runner.admin.quarantine_queries import QuarantineFilter
 
+    Chosen = ParkedFilter | QuarantineFilter | IntentFilter
+
 SAMPLES = (1, 5, 20, 100)
 """How many of a group are tried before more are; behind these samples all the rest are one."""
+COMMANDS = {"intents": "outbox"}
+"""Commands that are not called as what they are about."""
 MOST_TRIED = 1_000
 """So many are tried at a time: who tries them comes behind, or does not try at all."""
 CARRIED_S = 15.0
@@ -34,22 +39,18 @@ class OperationKind(StrEnum):
     DISCARD_PARKED = "discard_parked"
     RETRY_QUARANTINE = "retry_quarantine"
     DISCARD_QUARANTINE = "discard_quarantine"
+    RETRY_INTENTS = "retry_intents"
+    DISCARD_INTENTS = "discard_intents"
 
     @property
-    def words(self) -> tuple[str, str]:
-        """Return the command that begins it: `parked retry`."""
-        verb, _, noun = self.partition("_")
-        return noun, verb
+    def about(self) -> str:
+        """Return what it is about: `parked`, `quarantine` or `intents`."""
+        return self.partition("_")[2]
 
     @property
     def is_tried(self) -> bool:
         """Return whether others carry out what it asks for: then samples are judged by what comes of them."""
-        return self in (OperationKind.RETRY_PARKED, OperationKind.RETRY_QUARANTINE)
-
-    @property
-    def is_parked(self) -> bool:
-        """Return whether it is about parked events; otherwise about quarantine."""
-        return self.words[0] == "parked"
+        return self.startswith("retry_")
 
 
 def bounds(kind: OperationKind) -> list[int]:
@@ -59,13 +60,18 @@ def bounds(kind: OperationKind) -> list[int]:
     return [sum(SAMPLES[: number + 1]) + 1 for number in range(len(SAMPLES))]
 
 
-def in_short(chosen: ParkedFilter | QuarantineFilter) -> dict[str, object]:
-    """Return filters as they may be shown to all: the text of an error is content, for which its digest stands."""
+def in_short(chosen: Chosen) -> dict[str, object]:
+    """Return filters as they may be shown to all: errors and destinations are content; their digests stand for them."""
     found = {name: value for name, value in msgspec.structs.asdict(chosen).items() if value is not None}
-    if chosen.error is not None:
-        is_digest = len(chosen.error) == len(digest("")) and not set(chosen.error) - set("0123456789abcdef")
-        found["error"] = f"[{chosen.error if is_digest else digest(chosen.error)}]"
+    for name in _CONTENT & found.keys():
+        text = found[name]
+        found[name] = f"[{text if is_digest(text) else digest(text)}]"
+    if states := found.pop("states", ()):
+        found["state"] = ", ".join(states)
     return found
+
+
+_CONTENT = {"error", "destination"}
 
 
 class SampleStanding(msgspec.Struct, frozen=True):
@@ -143,7 +149,7 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> tuple[str, str]:
         """Return the command that begins it: `parked retry`."""
         verb, _, noun = self.kind.partition("_")
-        return noun.replace("_", " "), verb
+        return COMMANDS.get(noun, noun.replace("_", " ")), verb
 
     @property
     def is_tried(self) -> bool:
@@ -234,7 +240,9 @@ class ItemReport(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None
     incarnation: int | None
     seq: int | None
-    """Where an entry of quarantine stands in its stream; None of a parked event."""
+    """Where an entry of quarantine stands in its stream; None of anything else."""
+    key: str | None
+    """Of an intent; None of anything else."""
     aggregate: str | None
     state: str
     note: str | None
@@ -242,4 +250,4 @@ class ItemReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """Return what the commands call it."""
-        return str(self.id if self.seq is None else self.seq)
+        return self.key or str(self.id if self.seq is None else self.seq)

@@ -12,6 +12,7 @@ import msgspec
 from projectionist.core.operator import NotThere, TooLate
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
+from projectionist.outbox.admin.intent_actions import IntentActions
 from projectionist.runner.operations.operation import (
     CARRIED_S,
     ItemReport,
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.states import ItemState, OperationOutcome
-    from projectionist.runner.admin.parked_queries import ParkedFilter
-    from projectionist.runner.admin.quarantine_queries import QuarantineFilter
+    from projectionist.runner.operations.operation import Chosen
 
 MOST = 1_000_000
 """So many items an operation has at most."""
@@ -56,7 +56,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class OperationItem(msgspec.Struct, frozen=True):
-    """One parked event or entry of quarantine that an operation is about, as it stood when that began."""
+    """One parked event, entry of quarantine or intent that an operation is about, as it stood when that began."""
 
     place: int
     judged: bool
@@ -65,11 +65,18 @@ class OperationItem(msgspec.Struct, frozen=True):
     id: str | None
     incarnation: int | None
     seq: int | None
-    """Where an entry of quarantine stands in its stream; None of a parked event."""
+    """Where an entry of quarantine stands in its stream; None of anything else."""
+    key: str | None
+    """Of an intent; None of anything else."""
+    seen: str | None
+    """Of an intent: its state."""
     aggregate: str | None
     """None: it waits in no order."""
     version: int
     attempts: int
+
+
+_ITEMS = {"parked": "parked", "quarantine": "quarantined", "intents": "intent"}
 
 
 class _Nothing(Exception):
@@ -89,7 +96,7 @@ class OperationStore:
     async def begin(
         self,
         kind: OperationKind,
-        chosen: ParkedFilter | QuarantineFilter,
+        chosen: Chosen,
         act: Act,
         owner: str,
         *,
@@ -101,14 +108,16 @@ class OperationStore:
 
         Whoever begins it carries it out, under the name `owner`.
         """
-        about, items = _json(in_short(chosen)), "parked" if kind.is_parked else "quarantined"
-        waits = kind not in (OperationKind.DISCARD_PARKED, OperationKind.DISCARD_QUARANTINE)
+        about, items = _json(in_short(chosen)), f"insert_{_ITEMS[kind.about]}_items"
+        waits = not kind.startswith("discard_")
+        if kind.about == "intents":
+            await IntentActions(self.connection, self.schema).opened()
         try:
             async with self.connection.transaction():
                 given = (kind, about, act.actor, act.reason, rate, patience_s, owner)
                 number: int = await self._value("insert_operation", *given)
-                chooses = (number, bounds(kind), waits, most, *msgspec.structs.astuple(chosen))
-                if not await self._value(f"insert_{items}_items", *chooses):
+                chooses = (number, bounds(kind), waits, most, *_arguments(chosen))
+                if not await self._value(items, *chooses):
                     raise _Nothing
                 await self._record(number, "begin", act, {"kind": kind})
                 announce("operation.beginning")
@@ -261,6 +270,10 @@ async def _step_of(number: int) -> AsyncIterator[None]:
             f"who carries operation {number} out stands still in the middle of a step",
             remedy="PostgreSQL ends that step within half a minute: try again then",
         ) from error
+
+
+def _arguments(chosen: Chosen) -> Sequence[object]:
+    return [list(value) if isinstance(value, tuple) else value for value in msgspec.structs.astuple(chosen)]
 
 
 def _json(value: object) -> str:

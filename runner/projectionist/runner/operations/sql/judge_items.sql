@@ -2,6 +2,11 @@
 -- somebody else has decided about meanwhile is refused ($2 says so).
 with seen as (
     select t.place, case
+        when t.intent is not null then case
+            when n.state = 'sent' then 'done'
+            when n.state is null or n.state in ('discarded', 'cancelled') then 'refused'
+            when o.attempt > t.attempts and o.state not in ('leased', 'started') then 'failed'
+        end
         when t.seq is null and e.id is null then case when x.state in ('applied', 'ignored', 'stale') then 'done' else 'refused' end
         when t.seq is not null and q.state is distinct from 'quarantined'
             then case when q.state in ('discarded', 'erased') or q.state is null then 'refused' else 'done' end
@@ -12,6 +17,8 @@ with seen as (
     left join {schema}.inbox x on t.seq is null and x.consumer = t.consumer and x.source = t.source and x.id = t.id
     left join {schema}.quarantine q
         on t.seq is not null and q.consumer = t.consumer and q.incarnation = t.incarnation and q.seq = t.seq
+    left join {schema}.intents n on n.seq = t.intent
+    left join {schema}.outbox o on o.seq = t.intent
     where t.operation = $1 and t.state = 'tried'
 ),
 judged as (
@@ -28,7 +35,7 @@ counted as (
 sampled as (
     update {schema}.operation_samples s
     set tried = s.tried - n.items, done = s.done + n.done, failed = s.failed + n.failed, refused = s.refused + n.refused,
-        open = s.items > s.done + s.failed + s.refused + s.left + n.items
+        open = s.items > s.done + s.failed + s.refused + s.left_alone + n.items
     from counted n where s.operation = $1 and s.alike = n.alike and s.sample = n.sample
 )
 update {schema}.operations o set done = o.done + n.done, failed = o.failed + n.failed, refused = o.refused + n.refused

@@ -1,5 +1,6 @@
 -- Items of an operation that failed again or were refused, in their order, at most so many.
-select c.name as consumer, i.source, i.id, i.incarnation, i.seq, i.aggregate, i.state, i.note
+select c.name as consumer, i.source, i.id, i.incarnation, i.seq, n.key, i.aggregate, i.state, i.note
 from {schema}.operation_items i left join {schema}.consumers c on c.number = i.consumer
+    left join {schema}.intents n on n.seq = i.intent
 where i.operation = $1 and i.state in ('failed', 'refused')
 order by i.place limit $2

@@ -6,7 +6,7 @@ with item as (
 sampled as (
     update {schema}.operation_samples s
     set tried = s.tried + item.tried, done = s.done + item.done, refused = s.refused + item.refused,
-        open = s.items > s.done + s.failed + s.refused + s.left + item.done + item.refused
+        open = s.items > s.done + s.failed + s.refused + s.left_alone + item.done + item.refused
     from item where s.operation = $1 and s.alike = item.alike and s.sample = item.sample
 )
 update {schema}.operations o set done = o.done + item.done, refused = o.refused + item.refused
