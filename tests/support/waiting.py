@@ -40,6 +40,15 @@ async def eventually(probe: Callable[[], Awaitable[Value]], seconds: float = HAN
         )  # who looks takes half of the time at most, however slow that is
 
 
+async def comes_true(holds: Callable[[], bool]) -> None:
+    """Wait until what can be told without asking anybody holds."""
+
+    async def told() -> bool:
+        return holds()
+
+    await eventually(told)
+
+
 async def cancelled(*tasks: asyncio.Task[Value]) -> list[Value | BaseException]:
     """Cancel these tasks until they have ended, and return how.
 

@@ -6,10 +6,12 @@ import socket
 from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
 
+import anyio
 import pytest
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import projectionist
 from tests.support.shop_app import APP, environment
+from tests.support.waiting import comes_true, eventually
 
 from projectionist.core.errors import ProjectionistError, SettingsError
 from projectionist.core.postgres import connections, sessions
@@ -49,6 +51,33 @@ async def test_the_limits_outlast_the_reset_of_a_pool(database: str) -> None:
             async with pool.acquire() as connection:
                 assert await connection.fetchval("show lock_timeout") == "8s"
                 await connection.execute("set lock_timeout = '1s'")
+
+
+async def test_a_transaction_that_is_cut_off_is_rolled_back_without_a_word(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A scope cancels whatever its task awaits, the ROLLBACK too: what is stopped leaves that to the pool."""
+    pool = await connections.pool(Postgres(url=Url(database)), application_name="projectionist test", most=2)
+
+    async def wait_for_lock() -> None:
+        async with pool.acquire() as connection, connection.transaction():
+            await connection.execute("create table public.left_open ()")
+            await connection.execute("select pg_advisory_xact_lock(77)")
+
+    async with pool, pool.acquire() as holder, anyio.create_task_group() as tasks:
+        await holder.execute("select pg_advisory_lock(77)")
+        tasks.start_soon(wait_for_lock)
+        await eventually(
+            lambda: holder.fetchval("select true from pg_locks where objid = 77 and not granted")
+        )
+        tasks.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await comes_true(lambda: pool.get_idle_size() == 1)
+            async with pool.acquire() as again:
+                assert not again.is_in_transaction()
+                assert await again.fetchval("select to_regclass('public.left_open')") is None
+
+    assert caplog.records == []
 
 
 async def test_the_system_probes_a_silent_server(monkeypatch: pytest.MonkeyPatch, database: str) -> None:

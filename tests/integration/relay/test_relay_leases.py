@@ -19,7 +19,7 @@ from tests.support.outbox import (
     scripted,
 )
 from tests.support.servers import Servers
-from tests.support.waiting import eventually, listening
+from tests.support.waiting import comes_true, listening
 
 from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.providers import Outcome, Reply, Request
@@ -27,11 +27,6 @@ from projectionist.outbox.relay.database_link import DatabaseUnavailable
 from projectionist.outbox.relay.intent_store import IntentStore, LeasedIntent
 
 pytestmark = pytest.mark.asyncio
-
-
-async def answered(there: bool) -> bool:
-    """What a probe answers at once."""
-    return there
 
 
 async def test_an_attempt_does_not_begin_after_its_lease(harness: Outbox) -> None:
@@ -82,12 +77,12 @@ async def test_a_relay_that_overslept_writes_two_replies_of_one_attempt(
         other = await harness.want()
         await harness.becomes(other, "started")
         replies = relay._senders[0]._replies
-        await eventually(lambda: answered(stub.sent[-1].key == other and not replies._waiting))
+        await comes_true(lambda: stub.sent[-1].key == other and not replies._waiting)
         await harness.end_leases()
         relay.wake()
-        await eventually(lambda: answered(len(replies._waiting) == 2))
+        await comes_true(lambda: len(replies._waiting) == 2)
         gate.set()
-        await eventually(lambda: answered(len(replies._waiting) == 3))
+        await comes_true(lambda: len(replies._waiting) == 3)
         free.set()
         await harness.all_become("sent")
     assert stub.executions == {slept: 1, other: 1}

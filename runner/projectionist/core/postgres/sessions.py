@@ -56,6 +56,9 @@ class ServerSession(_Plain):
 
     async def reset(self, *, timeout: float | None = None) -> None:
         """Forget what a borrower has changed, and put our settings in force again."""
+        if self.is_in_transaction():
+            # A scope that is cancelled cuts the ROLLBACK off too, and the driver would tell what is left as an error.
+            await self.execute("rollback", timeout=timeout)
         await super().reset(timeout=timeout)
         await self.fetch(_SQL["apply_session_settings"], json.dumps(self.settings), timeout=timeout)
 
