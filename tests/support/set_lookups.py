@@ -172,6 +172,41 @@ def _letters(customer: Any, summary: Any) -> Any:
     return Letters
 
 
+class Seen(Event, type="visit.seen"):
+    """A visit to whatever the aggregate is."""
+
+
+def visited_set(stream: Stream) -> SimpleNamespace:
+    """Orders, and visits to whom has an id that may be an order's: each looks up the order of its own aggregate."""
+
+    class Order(Projection, table="orders_seen", key="order_id"):
+        order_id: str
+        paid: int = 0
+
+        @on(Paid)
+        def was_paid(self, event: Paid) -> None:
+            if event.cents > self.paid + 5:
+                raise ValueError("too much at once")
+            self.paid = event.cents
+
+    class Visit(Projection, table="visits", key="place"):
+        place: str
+        found: str = ""
+        orders = lookup(Order)
+
+        @on(Seen)
+        def seen(self, event: Seen, *, orders: Mapping[str, Any]) -> None:
+            self.found = ",".join(str(one.paid) for one in orders.values()) + f"/{self.place in orders}"
+
+    keywords = {
+        "stream": stream.name,
+        "subjects": stream.subject("order", "{aggregate}"),
+        "views": [Order, Visit],
+    }
+    Shop = new_class("Shop", (ViewSet,), keywords)  # noqa: N806 - a class
+    return SimpleNamespace(Shop=Shop, Order=Order, Visit=Visit)
+
+
 def folded(events: Iterable[Happened]) -> Folded:
     """Fold what happened in its order, once each: an aggregate stops at its first event that some view fails on."""
     customers: dict[str, tuple[str, int]] = {}

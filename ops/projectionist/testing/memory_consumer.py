@@ -186,7 +186,14 @@ class MemoryConsumer:
             self._ask((order[at][1], "", made) for at, made in found.intents)
             return found.failures.values()
         parts = [
-            ViewSteps(view.definition, some, view.rows, view.lookup_rows.of(some), RowOwner(view.own, order))
+            ViewSteps(
+                definition=view.definition,
+                steps=some,
+                loaded=view.rows,
+                looked_up=view.lookup_rows.of(some),
+                own=RowOwner(view.own, order),
+                kind=view.own,
+            )
             for view, some in zip(self.views, steps, strict=True)
         ]
         done = fold_views(parts, alone=self._definition.sequence == "unordered")

@@ -26,6 +26,8 @@ class HandlerLookup(NamedTuple):
     source: LookupSource[Any]
     keys: Callable[[AnyEvent, Callable[[], Envelope]], tuple[Any, ...]]
     """In database form. Raises BadValue."""
+    is_own: bool
+    """Whether it is the row of the event's own aggregate; one of another type whose id is alike has none."""
     is_exact: bool
     """Whether it is a row of the event's own aggregate that is made of its events alone: it is the same whenever and
     beside whatever it is folded."""

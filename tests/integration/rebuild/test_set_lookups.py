@@ -9,8 +9,18 @@ import pytest
 from tests.integration.batch.test_set_lookups import histories, named, tables
 from tests.support import inspection
 from tests.support.rebuilding import RebuildHarness
-from tests.support.set_lookups import Happened, Named, Ordered, Paid, folded, looking_set
+from tests.support.set_lookups import (
+    Happened,
+    Named,
+    Ordered,
+    Paid,
+    Seen,
+    folded,
+    looking_set,
+    visited_set,
+)
 
+from projectionist.projections.compiled.definition import consumer_definition
 from projectionist.runner.database.queries import RebuildError
 
 pytestmark = pytest.mark.asyncio
@@ -74,3 +84,29 @@ async def test_a_view_that_looks_up_others_is_built_with_them_and_goes_back_with
     events += await settled(rebuilds, shop, [("o3", 1, Ordered("c1", (8,)))])
     assert await tables(live) == folded(events)
     assert await inspection.count(live, "positions") == 6
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+async def test_the_own_row_of_another_type_of_aggregate_is_none_however_it_is_folded(
+    rebuilds: RebuildHarness, batches: int
+) -> None:
+    """A customer that has the id of an order: live in one batch and in several, built, and verified."""
+    live, shop = rebuilds.harness, visited_set(rebuilds.harness.stream)
+    await live.migrate(shop.Shop)
+    for number in range(batches):
+        await live.publish(Paid("c", 5 + number), "7", number + 1, place="order")
+        await live.publish(Seen(), "7", number + 1, kind="customer", place="order")
+        if batches > 1:
+            await live.settle(shop.Shop)
+    await live.settle(shop.Shop)
+    assert await live.rows("visits") == [("7", "/False")]
+
+    done = await rebuilds.rebuild(shop.Shop)
+
+    assert [one.compared.differences for one in done.views] == [[], []]
+    await live.publish(Seen(), "7", batches + 1, kind="customer", place="order")
+    await live.settle(shop.Shop)
+    assert await live.rows("visits") == [("7", "/False")]
+    visits = next(one for one in consumer_definition(shop.Shop).views if one.name == "Visit")
+    assert visits.is_exact
+    assert (await rebuilds.verify(visits)).drifted == 0

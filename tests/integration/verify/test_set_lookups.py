@@ -10,9 +10,19 @@ from tests.integration.preview.test_preview import preview
 from tests.integration.preview.test_row_history import row
 from tests.support.rebuilding import RebuildHarness
 from tests.support.servers import SCHEMA
-from tests.support.set_lookups import Happened, Left, Named, Ordered, Paid, looking_set
+from tests.support.set_lookups import (
+    Happened,
+    Left,
+    Named,
+    Ordered,
+    Paid,
+    Seen,
+    looking_set,
+    visited_set,
+)
 
 from projectionist.projections.compiled.definition import Definition, consumer_definition
+from projectionist.runner.verify import refold_rows
 
 pytestmark = pytest.mark.asyncio
 
@@ -117,3 +127,21 @@ async def test_a_preview_folds_what_is_looked_up_and_tries_failed_heads_with_it(
     await rebuilds.harness.pool.execute(f"update {SCHEMA}.summary__g1 set name = 'x' where order_id = 'o2'")
     summary = await preview(rebuilds, view(shop, "Summary"))
     assert (summary.differ, summary.looked_up) == (1, 1)
+
+
+async def test_what_is_looked_up_is_folded_in_version_order_where_the_stream_differs(
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second event stands first, and fails the handler of what is looked up without the one before it."""
+    monkeypatch.setattr(refold_rows, "AT_ONCE", 1)
+    live, found = rebuilds.harness, visited_set(rebuilds.harness.stream)
+    await live.migrate(found.Shop)
+    await live.publish(Paid("c", 10), "7", 2)
+    await live.publish(Paid("c", 5), "7", 1)
+    await live.publish(Seen(), "7", 3)
+    await live.settle(found.Shop)
+    assert await live.rows("visits") == [("7", "10/True")]
+
+    verified = await rebuilds.verify(view(found, "Visit"), 100)
+
+    assert (verified.rows, verified.drifted, verified.not_judged) == (1, 0, 0)

@@ -44,7 +44,8 @@ def run(
 ) -> SetFoldResult:
     """Fold these events through the views, beginning with empty tables."""
     parts = [
-        ViewSteps(view, steps_of(view, events), {}) for view in views or (SUMMARY, LINES, SPEND, RECEIPTS)
+        ViewSteps(definition=view, steps=steps_of(view, events), loaded={})
+        for view in views or (SUMMARY, LINES, SPEND, RECEIPTS)
     ]
     return fold_views(parts, alone=alone)
 

@@ -87,7 +87,9 @@ def settle(
                 if its.table is not None and its.source is source
             )
             found.put(source, keys, [held[key] for key in keys if key in held])
-        parts.append(ViewSteps(view, steps, tables[views.index(view)], found))
+        parts.append(
+            ViewSteps(definition=view, steps=steps, loaded=tables[views.index(view)], looked_up=found)
+        )
     done = fold_views(parts, alone=False)
     for table, rows in zip(tables, done.rows, strict=True):
         for key, row in rows.items():

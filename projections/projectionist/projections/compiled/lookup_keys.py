@@ -58,7 +58,8 @@ def ask_of(
     view, source = _source(declared, siblings)
     key = source.table.key
     assert key is not None, "it has columns"
-    if view is not None and declared.by is None:
+    is_own = view is not None and declared.by is None
+    if view is not None and is_own:
         value_of = _own(f"{where}.{name}", view, key)
     else:
         value_of = _value(f"{where}.{name}", handler, declared, key)
@@ -74,9 +75,8 @@ def ask_of(
         except BadValue as bad:
             raise BadValue(f"{name} cannot be looked up: its key {bad}") from bad
 
-    return HandlerLookup(
-        name, source, keys, is_exact=view is not None and declared.by is None and view.is_exact
-    )
+    is_exact = is_own and view is not None and view.is_exact
+    return HandlerLookup(name, source, keys, is_own=is_own, is_exact=is_exact)
 
 
 def _source(

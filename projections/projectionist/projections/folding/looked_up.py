@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from projectionist.projections.errors import BadValue
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Found = Row | BadValue | None
 """A row in database form, none, or why it cannot be had."""
+
+
+class RowKind(Protocol):
+    """Knows the type of the aggregates whose ids are keys of a view's rows, as far as an event has decided it."""
+
+    @property
+    def known(self) -> str | None:
+        """Return the type."""
 
 
 class UndeclaredKey(Exception):
@@ -80,6 +89,7 @@ class LookedUpRows:
     def __init__(self) -> None:
         self._found: dict[LookupSource[Any], dict[Any, Found]] = {}
         self._folded: Mapping[LookupSource[Any], Rows] = {}
+        self._kinds: Mapping[LookupSource[Any], RowKind] = {}
         self._is_all = False
 
     def forget(self, source: LookupSource[Any] | None = None) -> None:
@@ -89,9 +99,18 @@ class LookedUpRows:
         else:
             self._found.pop(source, None)
 
-    def follow(self, folded: Mapping[LookupSource[Any], Rows], *, is_all: bool) -> None:
-        """Look into these rows first; `is_all`: and nowhere else, since there are no others."""
-        self._folded, self._is_all = folded, is_all
+    def follow(
+        self,
+        folded: Mapping[LookupSource[Any], Rows],
+        kinds: Mapping[LookupSource[Any], RowKind] = MappingProxyType({}),
+        *,
+        is_all: bool,
+    ) -> None:
+        """Look into these rows first; `is_all`: and nowhere else, since there are no others.
+
+        `kinds`: whose ids their keys are.
+        """
+        self._folded, self._kinds, self._is_all = folded, kinds, is_all
 
     def lacking(
         self, events: Iterable[tuple[Handler, AnyEvent, Callable[[], Envelope]]]
@@ -125,16 +144,24 @@ class LookedUpRows:
     ) -> dict[str, LookedUp]:
         """Return what a handler gets of its lookups for an event. Raises BadValue."""
         given = {}
+        found: dict[Any, Found]
         for ask in handler.asks:
             keys = ask.keys(event, envelope)
             try:
-                found = self._at_hand(ask.source, keys)
+                is_others = ask.is_own and self._is_others(ask.source, envelope)
+                found = dict.fromkeys(keys) if is_others else self._at_hand(ask.source, keys)
             except KeyError as error:
                 raise BadValue(
                     f"{ask.name}: by= gives other keys each time, and may know the event alone"
                 ) from error
             given[ask.name] = LookedUp(ask.name, ask.source, found)
         return given
+
+    def _is_others(self, source: LookupSource[Any], envelope: Callable[[], Envelope]) -> bool:
+        """Return whether rows of this view are of aggregates of another type than the event's, whose ids may be
+        alike."""
+        kind = None if (one := self._kinds.get(source)) is None else one.known
+        return kind is not None and kind != envelope().aggregate_type
 
     def _at_hand(self, source: LookupSource[Any], keys: Iterable[Any]) -> dict[Any, Found]:
         held, folded = self._found.get(source, {}), self._folded.get(source)

@@ -17,7 +17,7 @@ from projectionist.outbox.intents.schedule import Emitted
 from projectionist.projections.compiled.definition import Definition
 from projectionist.projections.folding.failure import Failure, failure_of
 from projectionist.projections.folding.fold import KeyOwner, reactor_of
-from projectionist.projections.folding.looked_up import LookedUpRows
+from projectionist.projections.folding.looked_up import LookedUpRows, RowKind
 from projectionist.projections.folding.rows import Row, Rows, Undo
 from projectionist.projections.folding.step import Step, Unit
 from projectionist.projections.reactor_answers import IDLE, HandlerResult
@@ -33,6 +33,8 @@ class ViewSteps(msgspec.Struct):
     """The rows that they meet, by key, in database form."""
     looked_up: LookedUpRows | None = None
     own: KeyOwner | None = None
+    kind: RowKind | None = None
+    """Whose ids its keys are, for views that look up the row of the event's own aggregate."""
 
 
 class SetFoldResult(msgspec.Struct):
@@ -78,9 +80,13 @@ def fold_views(views: Sequence[ViewSteps], *, alone: bool) -> SetFoldResult:
     """
     parts = [_Part(one) for one in views]
     rows = {one.definition: part.rows for one, part in zip(views, parts, strict=True)}
+    kinds = {one.definition: one.kind for one in views}
     for one, part in zip(views, parts, strict=True):
+        needed = one.definition.looks_up
         part.found.follow(
-            {up.source: its for up in one.definition.looks_up if (its := rows[up]) is not None}, is_all=False
+            {up.source: its for up in needed if (its := rows[up]) is not None},
+            {up.source: kind for up in needed if (kind := kinds[up]) is not None},
+            is_all=False,
         )
     done = SetFoldResult([], [], {}, [])
     for index, steps in _by_event(views):

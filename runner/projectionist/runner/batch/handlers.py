@@ -16,7 +16,7 @@ from projectionist.projections.folding.step import Step, prepared
 from projectionist.runner.batch.lookup_reader import not_live
 from projectionist.runner.batch.outcomes import FailedAt
 from projectionist.runner.batch.retry_policy import FailureReason, Refusal, next_attempt
-from projectionist.runner.batch.row_key_type import RowOwner, kind_of
+from projectionist.runner.batch.row_key_type import OwnType, RowOwner, kind_of
 from projectionist.runner.batch.wanted_rows import WantedRows, bounded, wanted_rows
 from projectionist.runner.batch.writes import Again
 
@@ -82,6 +82,8 @@ class ViewBatch(msgspec.Struct):
     view: View
     steps: list[Step]
     table: RowTable | None
+    kind: OwnType
+    """Whose ids are keys of the rows, as far as that is known at each event."""
     loaded: Rows = msgspec.field(default_factory=dict)
     wanted: WantedRows | None = None
     looked_up: LookedUpRows | None = None
@@ -135,7 +137,7 @@ class PureHandlers:
         steps = bounded(
             one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
         )
-        return ViewBatch(view=view, steps=steps, table=self._tables.get(view.number))
+        return ViewBatch(view=view, steps=steps, table=self._tables.get(view.number), kind=view.owned())
 
     async def _load(self, part: ViewBatch, order: Sequence[tuple[int, Delivery]]) -> None:
         """Read the rows that the steps need, and whose ids may be their keys."""
@@ -145,7 +147,7 @@ class PureHandlers:
         wanted.check((), len(part.steps))
         part.loaded = await part.table.load(wanted)
         wanted.check(part.loaded, len(part.steps))
-        own = part.view.owned()
+        own = part.kind
         if any(step.handler.own and kind_of(step.aggregate) != own.known for step in part.steps):
             part.own = RowOwner(own, order)
 
@@ -178,7 +180,15 @@ class PureHandlers:
     ) -> tuple[list[tuple[int, Failure]], FoldedBatch]:
         """Fold all views of a set: what fails in one of them has happened in none."""
         given = [
-            ViewSteps(one.view.definition, one.steps, one.loaded, one.looked_up, one.own) for one in parts
+            ViewSteps(
+                definition=one.view.definition,
+                steps=one.steps,
+                loaded=one.loaded,
+                looked_up=one.looked_up,
+                own=one.own,
+                kind=one.kind,
+            )
+            for one in parts
         ]
         done = fold_views(given, alone=self._consumer.sequence == "unordered")
         intents = [(order[index][1], one, parts[at].view) for index, at, one in done.intents]

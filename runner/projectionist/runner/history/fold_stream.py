@@ -226,10 +226,12 @@ class Folding:
 
 def _follow(views: Sequence[FoldedView], rows: Mapping[Definition, Rows]) -> None:
     """Let views look each other's rows up, of which there are no others: whoever folds by buckets looks none up."""
+    kinds = {view.definition: view.own for view in views}
     for view in views:
         if view.lookups is not None:
-            found = {one.source: rows[one] for one in view.definition.looks_up if one in rows}
-            view.lookups.rows.follow(found, is_all=True)
+            needed = [one for one in view.definition.looks_up if one in rows]
+            found = {one.source: rows[one] for one in needed}
+            view.lookups.rows.follow(found, {one.source: kinds[one] for one in needed}, is_all=True)
 
 
 class Bulk:

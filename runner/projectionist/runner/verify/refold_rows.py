@@ -314,14 +314,7 @@ class ExactFold:
                 else:
                     continue
             except RAISED as error:  # a user's code: what it raises is told with its event
-                if is_ours(error):
-                    raise
-                if self._ordered and delivery.aggregate not in self._held:
-                    self.disordered.add(
-                        delivery.aggregate or ""
-                    )  # one with a lower version may be still to come
-                else:
-                    self._observer.failed(delivery, error)
+                self._failed(delivery, error)
                 continue
             self._observer.applied(delivery, result, {cell.key: cell.stored for cell in cells})
             self._note(delivery, step, cells)
@@ -333,11 +326,18 @@ class ExactFold:
         try:
             self._support.fold(delivery)
         except RAISED as error:  # a user's code: what it raises is told with its event
-            if is_ours(error):
-                raise
-            self._observer.failed(delivery, error)
+            self._failed(delivery, error)
             return False
         return self._touches(delivery)
+
+    def _failed(self, delivery: Delivery, error: BaseException) -> None:
+        """Take note of what a handler raised; of an ordered aggregate a lower version may be still to come."""
+        if is_ours(error):
+            raise error
+        if self._ordered and delivery.aggregate not in self._held:
+            self.disordered.add(delivery.aggregate or "")
+        else:
+            self._observer.failed(delivery, error)
 
     def _note(self, delivery: Delivery, step: Step, cells: Sequence[Cell]) -> None:
         if not all(ask.is_exact for ask in step.handler.asks):

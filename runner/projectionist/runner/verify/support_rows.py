@@ -15,6 +15,7 @@ from projectionist.projections.lookups import LookupSource
 from projectionist.projections.tables.table_key import Keys, Prefix
 from projectionist.runner.batch.handlers import step_of
 from projectionist.runner.batch.lookup_reader import LookupReader
+from projectionist.runner.batch.row_key_type import OwnType
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -42,8 +43,9 @@ class SupportRows:
 
     def give(self, view: Definition, looked_up: LookedUpRows) -> None:
         """Have what a view looks up be these rows."""
-        rows = {one.view: one.rows for one in self._views}
-        looked_up.follow({one.source: rows[one] for one in view.looks_up}, is_all=True)
+        its = {one.view: one for one in self._views}
+        rows = {one.source: its[one].rows for one in view.looks_up}
+        looked_up.follow(rows, {one.source: its[one].own for one in view.looks_up}, is_all=True)
 
     def touches(self, delivery: Delivery) -> bool:
         """Return whether an event is about one of these rows."""
@@ -63,6 +65,7 @@ class SupportRows:
                 self.note(step)
                 if not self.lacks:
                     one.put(step)
+                    one.own.decide(step.handler, delivery)
 
     def note(self, step: Step) -> None:
         """Take note of what an event looks up."""
@@ -90,6 +93,8 @@ class _LookedUpView:
         self.lookups = LookupReader(connection, view, keeps=True)
         self.looked_up = self.lookups.rows
         self.rows = Rows(view.cls, view.table, {}, self.looked_up)
+        self.own = OwnType("")
+        """Whose ids the keys are, by what is folded: all of it was applied, so that one type alone comes."""
 
     def step(self, delivery: Delivery) -> Step | None:
         """Return the step of an event that is about these rows."""
