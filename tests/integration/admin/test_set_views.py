@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import new_class
+from typing import Any
 
 import pytest
 from tests.integration.batch.test_view_sets import tables
 from tests.support import inspection
 from tests.support.cli import Cli
-from tests.support.rebuilding import RebuildHarness, dying
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.rebuilding import ACT, RebuildHarness, dying
+from tests.support.servers import SCHEMA
 from tests.support.shop_app import SET_APP, environment
 from tests.support.view_sets import Paid, Placed, folded, view_set
+
+from projectionist.projections import Projection, ViewSet, on
+from projectionist.runner.admin.set_views import attach, detach
+from projectionist.runner.database.queries import RebuildError
+from projectionist.runner.read_models.change_plan import ReadModelError
+from projectionist.runner.rebuild import build_state
 
 pytestmark = pytest.mark.asyncio
 WHY = ("--reason", "ticket 7")
@@ -45,6 +55,12 @@ async def test_a_view_that_fails_leaves_and_the_others_go_on_without_a_restart(
             "scheduled": 0,
         }
 
+    status = await cli.run("status")
+    assert "Shop.Lines: is left out by batches: its rows stay as they are" in status.out
+    verified = await cli.run("verify", SET_APP, "Shop")
+    assert (verified.code, "Shop.Lines: is detached, and is not verified" in verified.err) == (0, True)
+    previewed = await cli.done("preview", SET_APP, "Shop")
+    assert "Lines: it is detached: batches leave it out" in previewed
     refused = await cli.run("rebuild", SET_APP, "Shop.Lines")
     assert (refused.code, "is detached: batches leave it out" in refused.err) == (1, True), refused.err
     plan = await cli.run("rebuild", SET_APP, "Shop.Lines", "--plan")
@@ -72,6 +88,8 @@ async def test_a_view_that_was_attached_joins_with_all_that_was_applied_without_
     await live.settle(shop.Shop)
     for name in ("Shop.Lines", "Receipts"):
         assert "joins as soon as it is built" in await cli.done("views", "attach", name, *WHY)
+    previewed = await cli.done("preview", SET_APP, "Shop.Lines")
+    assert "Lines: not there yet; it would make 3 rows of 3 messages" in previewed
 
     (planned,) = (await cli.seen("rebuild", SET_APP, "Lines", "Receipts", "--plan"))["plans"]
     assert planned["views"] == [
@@ -123,6 +141,125 @@ async def test_what_cannot_leave_or_come_back_is_refused_and_nothing_is_changed(
     await rebuilds.give_up(shop.Shop)
     assert "the only view of its set that batches write" in await refused("detach", "Lines")
     assert "is live already" in await cli.done("views", "attach", "Lines", *WHY)
+
+
+async def test_a_view_is_not_retired_while_a_build_would_bring_it_back(rebuilds: RebuildHarness) -> None:
+    """`migrate` refuses; behind the build, or without it, the view goes and the others go on."""
+    live = rebuilds.harness
+    more, fewer = view_set(live.stream, order=[0, 1, 2]), view_set(live.stream, order=[0, 2])
+    await live.migrate(more.Shop)
+    await live.publish(Placed("ann", (5,)), "o1", 1)
+    await live.settle(more.Shop)
+    with dying("rebuild.flushed"):
+        await rebuilds.rebuild(more.Shop, more.Lines)
+
+    with pytest.raises(
+        ReadModelError, match=r"a build of Shop\.Lines is open, whose swap would bring it back"
+    ):
+        await live.migrate(fewer.Shop)
+
+    await rebuilds.rebuild(more.Shop, more.Lines)
+    with dying("rebuild.flushed"):
+        await rebuilds.rebuild(more.Shop, more.Spend)
+    await live.migrate(fewer.Shop)
+    await live.publish(Paid(2), "o1", 2)
+    await live.settle(fewer.Shop)
+    assert await live.rows("summary") == [("o1", "ann", 1, 2)]
+    assert await inspection.value(live, "views", "state", name="Lines") == "retired"
+
+
+async def test_a_view_that_leaves_while_a_build_of_it_begins_is_not_brought_back(
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, begin = rebuilds.harness, build_state.begin
+    shop = view_set(live.stream, order=[0, 1])
+    await live.migrate(shop.Shop)
+    await live.publish(Placed("ann", (5,)), "o1", 1)
+    await live.settle(shop.Shop)
+
+    async def begin_late(*given: Any, **options: Any) -> Any:
+        async with live.connected() as connection:
+            await detach(connection, SCHEMA, "Lines", ACT)
+        return await begin(*given, **options)
+
+    monkeypatch.setattr(build_state, "begin", begin_late)
+    with pytest.raises(RebuildError, match="Lines was detached at this moment"):
+        await rebuilds.rebuild(shop.Shop, shop.Lines)
+    assert await inspection.value(live, "views", "state", name="Lines") == "detached"
+    assert await inspection.count(live, "builds") == 0
+
+
+def counting(live: ConsumerHarness, name: str, *formerly: str) -> tuple[type, type]:
+    """A set with a view of this name, and the view."""
+
+    class Counting(Projection, table="counted", key="order_id", name=name, formerly=formerly):
+        order_id: str
+        events: int = 0
+
+        @on(Placed)
+        def placed(self, event: Placed) -> None:
+            self.events += 1
+
+    keywords = {
+        "stream": live.stream.name,
+        "subjects": live.stream.subject("order", "{aggregate}"),
+        "effects": "beginning",
+        "views": [view_set(live.stream, order=[0]).Summary, Counting],
+    }
+    return new_class("Shop", (ViewSet,), keywords), Counting
+
+
+async def test_a_view_that_has_left_follows_the_name_of_its_class(rebuilds: RebuildHarness) -> None:
+    live = rebuilds.harness
+    before, _ = counting(live, "Old")
+    after, renamed = counting(live, "New", "Old")
+    await live.migrate(before)
+    await live.publish(Placed("ann", (5,)), "o1", 1)
+    await live.settle(before)
+    async with live.connected() as connection:
+        await detach(connection, SCHEMA, "Old", ACT)
+
+    await live.migrate(after)
+
+    await live.publish(Placed("ann", (6,)), "o1", 2)
+    await live.settle(after)
+    assert await inspection.rows(live, "views", "name", "state", order="number") == [
+        ("Summary", "live"),
+        ("New", "detached"),
+    ]
+    async with live.connected() as connection:
+        await attach(connection, SCHEMA, "New", ACT)
+    await rebuilds.rebuild(after, renamed)
+    assert await live.rows("counted") == [("o1", 2)]
+
+
+async def test_a_reset_leaves_no_generation_of_a_view_that_has_left_to_go_back_to(
+    rebuilds: RebuildHarness, tmp_path: Path
+) -> None:
+    """It holds events that come again: what the view showed last stays, and what stands further than the set goes."""
+    live = rebuilds.harness
+    shop = view_set(live.stream, order=[0, 1])
+    await live.migrate(shop.Shop)
+    events = [("o1", 1, Placed("ann", (5,))), ("o1", 2, Paid(2)), ("o1", 3, Paid(4))]
+    for name, version, event in events:
+        await live.publish(event, name, version)
+    await live.settle(shop.Shop)
+    await rebuilds.rebuild(shop.Shop, shop.Summary)
+    cli = Cli(live, tmp_path, **environment(live))
+    await cli.done("views", "detach", "Summary", *WHY)
+    await live.pool.execute("update projectionist.runners set stopped = now()")
+
+    await cli.done("reset", "Shop", "--yes", "--scheduled", "discard", *WHY)
+
+    assert await live.rows("summary") == [("o1", "ann", 1, 6)], "as it was left"
+    kept = await inspection.rows(live, "generations", "generation", "state", order="view, generation")
+    assert kept == [(1, "dropped"), (2, "live"), (1, "live")]
+    await cli.done("views", "attach", "Summary", *WHY)
+    with pytest.raises(RebuildError, match="generation 1 of Summary is not kept"):
+        await rebuilds.rebuild(shop.Shop, shop.Summary, back_to=1)
+    await live.settle(shop.Shop)
+    await live.settled(shop.Shop)
+    assert await live.rows("summary") == [("o1", "ann", 1, 6)]
 
 
 async def test_the_last_rows_of_a_view_that_no_class_lists_are_kept_until_dropped(

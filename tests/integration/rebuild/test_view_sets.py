@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import new_class
 from typing import Any
 
 import msgspec
@@ -14,13 +17,16 @@ from tests.support import inspection
 from tests.support.app_waiter import waiting
 from tests.support.batch_driver import batch_drivers
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.rebuilding import RebuildHarness, dying
+from tests.support.rebuilding import ACT, RebuildHarness, dying
+from tests.support.servers import SCHEMA
 from tests.support.view_sets import Cancelled, Paid, Placed, folded, view_set
 from tests.support.waiting import HANG_S, listening
 
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.settings.settings import BatchLimits as Limits
+from projectionist.projections import Projection, ViewSet, lookup, on, reference
 from projectionist.runner import App
+from projectionist.runner.admin.set_views import attach, detach
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.history.handler_failures import HandlersFailed
@@ -364,6 +370,114 @@ async def test_a_view_that_history_breaks_stops_no_other_when_run_builds_it(
             await live.settled(shop.Shop)
     assert await live.rows("summary") == [("o1", "ann", 1, 2)]
     assert "Shop.Lines does not join yet, and is tried again" in caplog.text
+
+
+async def test_a_view_that_history_breaks_keeps_none_back_that_joins_with_it(
+    rebuilds: RebuildHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are built from one reading, and each by itself where that fails."""
+    live = rebuilds.harness
+    few, shop = view_set(live.stream, order=[0]), view_set(live.stream, order=[0, 1, 2])
+    await live.migrate(few.Shop)
+    await live.publish(Placed("ann", (-1,)), "o1", 1)
+    await live.settle(few.Shop)
+    await live.migrate(shop.Shop)
+    with listening() as heard:
+        async with live.running(shop.Shop):
+            await heard.wait("join.waits")
+    assert await generations(live) == {"Summary": 1, "Spend": 2}
+    assert await live.rows("spend") == [("ann", 1, -1)]
+    assert "Shop.Lines does not join yet" in caplog.text
+    assert "Shop.Spend does not join yet" not in caplog.text
+
+
+async def test_a_raised_revision_waits_for_no_build_of_a_view_that_joins_and_was_left(
+    rebuilds: RebuildHarness,
+) -> None:
+    """The set goes on without the one, and cannot without the other; what was left is begun anew."""
+    live = rebuilds.harness
+    few, shop = view_set(live.stream, order=[0, 1]), view_set(live.stream, order=[0, 1, 2])
+    await live.migrate(few.Shop)
+    await live.publish(Placed("ann", (1, 2)), "o1", 1)
+    await live.settle(few.Shop)
+    await live.migrate(shop.Shop)
+    with dying("rebuild.flushed"):
+        await rebuilds.rebuild(shop.Shop, shop.Spend)
+    raised = view_set(live.stream, order=[0, 1, 2], lines_revision=2)
+    await live.migrate(raised.Shop)
+
+    async with live.running(raised.Shop):
+        await inspection.reaches("live", inspection.value, live, "views", "state", name="Spend")
+
+    assert await generations(live) == {"Summary": 1, "Lines": 2, "Spend": 2}
+    assert (await live.rows("lines", "1, 2"), await live.rows("spend")) == (
+        [("o1", 0, 1), ("o1", 1, 2)],
+        [("ann", 1, 3)],
+    )
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A row of a table that is not there."""
+
+    country: str
+    cents: int
+
+
+async def test_a_view_that_joins_and_cannot_look_up_its_table_stops_no_other(
+    rebuilds: RebuildHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    live = rebuilds.harness
+    few = view_set(live.stream, order=[0])
+
+    class Taxed(Projection, table="taxed", key="order_id"):
+        order_id: str
+        cents: int = 0
+        rates = lookup(reference("public.no_such_rates", Rate, key="country"), by="customer")
+
+        @on(Placed)
+        def placed(self, event: Placed, *, rates: Mapping[str, Rate]) -> None:
+            self.cents = rates[event.customer].cents
+
+    keywords = {"stream": live.stream.name, "subjects": live.stream.subject("order", "{aggregate}")}
+    more = new_class("Shop", (ViewSet,), {**keywords, "effects": "beginning", "views": [few.Summary, Taxed]})
+    await live.migrate(few.Shop)
+    await live.publish(Placed("ann", (1,)), "o1", 1)
+    await live.settle(few.Shop)
+    await live.migrate(more)
+    with listening() as heard:
+        async with live.running(more):
+            await live.publish(Paid(2), "o1", 2)
+            await live.settled(more)
+            await heard.wait("join.failed")
+    assert await live.rows("summary") == [("o1", "ann", 1, 2)]
+    assert "Taxed does not join yet" in caplog.text
+    assert "cannot look up public.no_such_rates" in caplog.text
+
+
+async def test_a_view_that_joins_by_going_back_takes_no_older_event_for_news(
+    rebuilds: RebuildHarness,
+) -> None:
+    """Where it goes back to a kept generation and nothing is caught up, its mark stays behind what the stream holds."""
+    live = rebuilds.harness
+    shop = view_set(live.stream, effects="now")
+    await live.migrate(shop.Shop)
+    for number in range(3):
+        await live.publish(Placed("ann", (number,)), f"o{number}", 1)
+    await live.settle(shop.Shop)
+    await rebuilds.rebuild(shop.Shop, shop.Summary)
+    async with live.connected() as connection:
+        for act in (detach, attach):
+            await act(connection, SCHEMA, "Summary", ACT)
+
+    done = await rebuilds.rebuild(shop.Shop, shop.Summary, back_to=1)
+
+    assert (done.caught_up, await generations(live)) == (0, {"Summary": 1, "Lines": 1, "Spend": 1})
+    last_seq = (await live.nats.jetstream().stream_info(live.stream.name)).state.last_seq
+    assert await inspection.value(live, "views", "effects_mark", name="Summary") == last_seq + 1
+    await live.publish(Paid(4), "o1", 2)
+    await live.settle(shop.Shop)
+    assert (await tables(live)).receipts == [("o1", 4), ("o1", 4)]
 
 
 async def test_the_revision_of_one_view_is_raised_and_run_builds_that_view_alone(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.content import reveal, values_of, without_values
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, say, say_json
+from projectionist.ops.cli.output import Exit, note, say, say_json
 
 if TYPE_CHECKING:
     from projectionist.ops.cli.command_context import AtWork
@@ -75,12 +75,14 @@ async def _with_rows(work: AtWork) -> list[Definition]:
     """Return the views that are named, and of sets that are named those with rows that batches write."""
     from projectionist.runner.rebuild.registration_check import views_to_build
 
-    return [
-        view
-        for definition, named in work.builds.items()
-        for view, row in await views_to_build(work.queries, definition, named)
-        if named is not None or row["state"] == "live"
-    ]
+    found: list[Definition] = []
+    for definition, named in work.builds.items():
+        chosen = await views_to_build(work.queries, definition, named)
+        found += [view for view, row in chosen if named is not None or row["state"] == "live"]
+        for row in await work.queries.rows("select_consumer_views", definition.name):
+            if named is None and row["state"] in ("joining", "detached"):
+                note(f"{definition.name}.{row['view_name']}: is {row['state']}, and is not verified")
+    return found
 
 
 def _summary(one: Verified) -> str:

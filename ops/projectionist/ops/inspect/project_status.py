@@ -96,6 +96,11 @@ def next_steps(one: ConsumerStatus, *, waits: bool = False) -> Iterator[OutboxPr
         text = f"the breaker is {one.breaker.state.replace('_', ' ')}: {one.breaker.reason}"
         remedy = f"`projectionist breaker reset {one.name} --reason …`"
         yield OutboxProblem(one.name, text, f"It closes when some keys go through, or by {remedy}")
+    for view in one.views:
+        if view.state == "detached":
+            name = f"{one.name}.{view.name}"
+            remedy = f"`projectionist views attach {name} --reason …`, when it may join again"
+            yield OutboxProblem(name, "is left out by batches: its rows stay as they are", remedy)
     read = [(f"{each.host}:{each.pid}", each.headers or {}) for each in alive(one)]
     if difference := disagreement(read):
         yield OutboxProblem(one.name, difference, unified(one.name))

@@ -182,9 +182,10 @@ class Resetting:
 
     async def _empty(self, row: Record, done: ResetEffects) -> None:
         number = row["number"]
-        for view in await self._views(row):
+        for view in await self._queries.rows("select_consumer_views", row["name"]):
             for kept in await self._queries.rows("select_generations", view["view"]):
-                if kept["state"] == "kept":  # it stands further than the live one from now on
+                # It stands further than the set from now on, also of a view that batches leave out.
+                if kept["state"] == "kept" and (view["state"] == "live" or kept["build"] is not None):
                     await drop(self._queries, view["view"], kept["generation"])
         if done.tables:
             await self._truncate(done.tables)

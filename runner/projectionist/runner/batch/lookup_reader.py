@@ -44,7 +44,8 @@ def not_live(view: Definition, needed: Definition) -> LookupUnavailable:
     """Say that a view cannot look up another one whose rows no batch writes."""
     return LookupUnavailable(
         f"{view.full_name} looks up {needed.name}, which is no live view of {view.consumer}",
-        remedy=f"Build it: `projectionist rebuild APP {needed.full_name}`; or deploy code that looks nothing up there",
+        remedy=f"Build it: `projectionist rebuild APP {needed.full_name}`; or have the others go on without both: "
+        f"`projectionist views detach {view.full_name} --reason …`; or deploy code that looks nothing up there",
     )
 
 

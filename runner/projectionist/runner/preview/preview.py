@@ -139,8 +139,12 @@ class Previewer:
                 "it has no rows that are folded one by one: `events check --fold` runs what can be run"
             )
             return result
-        if await self._queries.row("select_view", definition.name) is None:
-            if (former := await self._former_name()) is not None:
+        row = await self._queries.row("select_view", definition.name)
+        if row is not None and row["state"] == "detached":
+            result.left_out = "it is detached: batches leave it out, and its rows are of another time"
+            return result
+        if row is None or row["state"] != "live":
+            if row is None and (former := await self._former_name()) is not None:
                 result.left_out = (
                     f"it is called {former!r} in the database: `projectionist migrate` renames it"
                 )

@@ -182,9 +182,11 @@ class ConsumerWorker:
         if found["paused"]:  # before anything is read that would have to wait for its redelivery
             raise paused(self.definition.name)
         mine = list(zip(self.definition.views, views, strict=True))
-        joining = [view for view, row in mine if row["state"] == "joining"]
+        joining, live = (
+            [view for view, row in mine if row["state"] == state] for state in ("joining", "live")
+        )
         # What a live view looks up has to be there before a batch is made.
-        needed = {one for view, row in mine if row["state"] == "live" for one in view.support}
+        needed = {one for view in live for one in view.support}
         if first := [
             view
             for view, row in mine
@@ -195,7 +197,7 @@ class ConsumerWorker:
         adopted = all(view.code == row["code"] for view, row in mine if row["state"] == "live")
         if adopted and await self._access.is_breaker_open(self.definition):
             raise Tripped("see `projectionist status`")
-        for view in self.definition.views:
+        for view in live:  # batches leave the others out
             await self._access.check_lookups(view)
         if self._guard is None:
             schema = self._settings.postgres.schema

@@ -87,6 +87,9 @@ class ChangePlanner:
         _check_consumer(d, row)
         if row["state"] == "retired":
             return _joins(d)
+        renamed = (row["view_name"], row["name"]) != (d.name, d.consumer)
+        if renamed and row["state"] != "live":
+            return Change(view=d.full_name, what="rename", renamed_from=row["view_name"])
         if row["state"] == "joining":
             return Change(view=d.full_name, what="needs a rebuild", rebuild=(JOINS,))
         if row["state"] == "detached":
@@ -94,7 +97,6 @@ class ChangePlanner:
         if row["revision"] != d.revision:
             return _revised(d, row)
         indexes = await missing(self._queries, d, row["generation"])
-        renamed = (row["view_name"], row["name"]) != (d.name, d.consumer)
         if row["shape"] == d.shape and not renamed:
             return (
                 Change(view=d.full_name, what="index", indexes=indexes)

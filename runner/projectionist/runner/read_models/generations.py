@@ -21,7 +21,7 @@ from projectionist.runner.database.queries import (
 from projectionist.runner.read_models.views import drop_tables, shown, table_names, withdraw
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from projectionist.core.operator import Act
     from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
@@ -128,6 +128,12 @@ async def expired(queries: Queries, view: int) -> list[int]:
     return [row["generation"] for row in await queries.rows("select_generations", view) if row["expired"]]
 
 
+async def check_not_left(queries: Queries, views: Collection[int]) -> None:
+    """Raise RebuildError where one of these views has left its set since they were chosen; under the barrier."""
+    for row in await queries.rows("select_left_views", list(views)):
+        raise RebuildError(f"{row['name']} was {row['state']} at this moment", remedy="Nothing was changed")
+
+
 async def begin_rollback(
     queries: Queries,
     consumer: int,
@@ -143,6 +149,7 @@ async def begin_rollback(
     """
     [(view, definition)] = views.items()
     async with queries.alone(consumer, "roll back"):
+        await check_not_left(queries, views)
         row = await queries.row("select_kept_generation", view, generation)
         if row is None or row["build"] is None:
             raise RebuildError(
@@ -164,10 +171,16 @@ async def begin_rollback(
     return build
 
 
-async def mark_moved(queries: Queries, definition: ConsumerDefinition, build: Build) -> Build:
-    """Mark what has moved since a kept generation was left, while batches go on: they write the other slot."""
+async def mark_moved(
+    queries: Queries, definition: ConsumerDefinition, build: Build, *, last_seq: int
+) -> Build:
+    """Mark what has moved since a kept generation was left, while batches go on: they write the other slot.
+
+    What lies up to `last_seq`, the stream's end, is history for a view that joins by going back.
+    """
     async with queries.connection.transaction():
         await queries.hold(build)
+        await queries.run("raise_build_top", build.number, last_seq)
         if await queries.value("are_positions_shared", build.positions):
             build = await _take_positions_along(queries, build)
         await queries.run("mark_all_moved_dirty", build.consumer, build.positions, first_position(definition))

@@ -65,14 +65,20 @@ class ReadModels:
         by_name = {view.full_name: view for definition in definitions for view in definition.views}
         for change in changes:
             if change.retires is not None:
-                await self._retire(change.retires)
+                await self._retire(change.retires, change.view)
             elif not change.rebuild:
                 await self._apply_alone(by_name[change.view], change)
 
-    async def _retire(self, view: int) -> None:
+    async def _retire(self, view: int, name: str) -> None:
         """Have no batch write this view any more; its tables and its public view stay."""
         number = (await self._queries.control(view))["number"]
         async with self._queries.alone(number, "retire a view"):
+            build = await self._queries.open_build(number)
+            if build is not None and any(one.view == view for one in build.views):
+                raise ReadModelError(
+                    f"a build of {name} is open, whose swap would bring it back",
+                    remedy="Let `projectionist rebuild` finish it, or --abort it, and migrate again",
+                )
             await self._queries.run("set_view_state", view, "retired")
             await self._queries.run("keep_last_generation", view)
 
@@ -150,7 +156,7 @@ class ReadModels:
     async def _apply(self, d: Definition, change: Change) -> None:
         number, view, state = await self._register(d, change)
         await own(self._connection, self._schema, number, d)
-        if state == "joining":
+        if state != "live":
             return  # a build makes its tables
         tables = msgspec.json.encode(keeping(d)).decode()
         await self._connection.execute(self._sql["upsert_live_generation"], view, tables, d.shape, d.code)

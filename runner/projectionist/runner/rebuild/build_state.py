@@ -21,7 +21,11 @@ from projectionist.runner.database.queries import (
     Queries,
     RebuildError,
 )
-from projectionist.runner.read_models.generations import drop_unused_positions, positions_table
+from projectionist.runner.read_models.generations import (
+    check_not_left,
+    drop_unused_positions,
+    positions_table,
+)
 from projectionist.runner.read_models.migrate import own
 from projectionist.runner.read_models.rehearsal import rehearse
 from projectionist.runner.read_models.table_statements import keeping
@@ -43,10 +47,15 @@ def fits(build: Build, views: Mapping[int, Definition]) -> bool:
     return made == {number: (view.shape, view.code, view.revision) for number, view in views.items()}
 
 
-def left_open(build: Build, views: Container[int]) -> RebuildError | None:
-    """Return why no build of these views, by number, can begin beside one that was left: it makes others. Pure."""
-    others = [one.name for one in build.views if one.view not in views]
-    if not others:
+def left_open(build: Build, views: Container[int], *, joins_wait: bool = False) -> RebuildError | None:
+    """Return why no build of these views, by number, can begin beside one that was left: it makes others. Pure.
+
+    `joins_wait`: a build of others that join is given up, since their set goes on without them and they are built
+    again.
+    """
+    left = [one for one in build.views if one.view not in views]
+    others = [one.name for one in left]
+    if not others or (joins_wait and all(one.joins for one in left)):
         return None
     return RebuildError(
         f"a build of {', '.join(others)} is open, which {build.owner} has left; one at a time is",
@@ -67,6 +76,7 @@ async def begin(
     async with queries.alone(consumer, "open"):
         if (found := await queries.open_build(consumer)) is not None:
             raise RebuildError(f"a build of {found} is open already", remedy="Start again")
+        await check_not_left(queries, views)
         made_of = [(number, view.revision, view.shape, view.code) for number, view in views.items()]
         given = (epoch, owner, partial, *zip(*made_of, strict=True))
         build_number = await queries.value("insert_build", consumer, *given)

@@ -39,7 +39,7 @@ from projectionist.runner.rebuild.reader_snapshots import Snapshots
 from projectionist.runner.rebuild.registration_check import (
     floor_of,
     views_to_build,
-    waits_to_be_built,
+    waiting_views,
     with_looked_up,
 )
 from projectionist.runner.rebuild.shadow import Shadow
@@ -179,10 +179,9 @@ class Rebuild:
         """Look up what is to be built; return the registration of one of the views."""
         going_back, named = self._options.back_to is not None, self._named
         if self._options.waiting_only:
-            found = await views_to_build(queries, self._definition, named)
-            named = [view for view, row in found if waits_to_be_built(view, row)]
+            named = await waiting_views(queries, self._definition, named)
             if not named:
-                raise LateBuild("it has been built by another process")
+                raise LateBuild("it has been built by another process, or has left its set")
         wanted = named if going_back else with_looked_up(self._definition, named)
         found = await views_to_build(queries, self._definition, wanted, going_back=going_back)
         if going_back:
@@ -222,7 +221,8 @@ class Rebuild:
         """Return the build that was left, if it can go on; a new one otherwise."""
         build, back_to = await queries.open_build(row["number"]), self._options.back_to
         if build is not None:
-            if (others := build_state.left_open(build, self._views)) is not None:
+            others = build_state.left_open(build, self._views, joins_wait=self._options.waiting_only)
+            if others is not None:
                 raise others
             left_by = build.owner
             build = await build_state.resume(
@@ -251,7 +251,8 @@ class Rebuild:
         shadow = Shadow(queries.connection, consumer, self._schema)
         filter_subject = self._definition.subjects.filter
         if build.phase == "open" and build.kind == "rollback":
-            build = await mark_moved(queries, self._definition, build)
+            last_seq = (await api.stream(self._client, self._definition.stream)).state.last_seq
+            build = await mark_moved(queries, self._definition, build, last_seq=last_seq)
         elif build.phase == "open":
             build = await self._prepare(queries, build, shadow)
         for one in build.views:

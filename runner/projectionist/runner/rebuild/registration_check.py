@@ -62,6 +62,18 @@ async def views_to_build(
     return found
 
 
+async def waiting_views(
+    queries: Queries, definition: ConsumerDefinition, named: Sequence[Definition] | None
+) -> list[Definition]:
+    """Return those of these views that wait to be built; what has joined meanwhile, or has left, does not."""
+    rows = {row["view_name"]: row for row in await queries.rows("select_consumer_views", definition.name)}
+    return [
+        view
+        for view in (definition.views if named is None else named)
+        if (row := rows.get(view.name)) is not None and waits_to_be_built(view, row)
+    ]
+
+
 def with_looked_up(
     definition: ConsumerDefinition, named: Sequence[Definition] | None
 ) -> Sequence[Definition] | None:

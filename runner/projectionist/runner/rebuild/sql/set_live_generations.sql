@@ -1,10 +1,16 @@
 -- What a build has made is live from here on, all of it at once, and no build is open. A view that joins makes effects of what comes
--- behind the build's history.
+-- behind the build's history; what was history for it before stays that.
 with swapped as (
     update {schema}.views v
     set generation = t.generation, revision = t.revision, shape = t.shape, code = t.code, state = 'live',
-        effects_incarnation = case when v.state = 'live' then v.effects_incarnation else b.incarnation end,
-        effects_mark = case when v.state = 'live' then v.effects_mark else b.top + 1 end
+        effects_incarnation = case
+            when v.state = 'live' or (v.effects_incarnation, v.effects_mark) > (b.incarnation, b.top + 1)
+                then v.effects_incarnation
+            else b.incarnation end,
+        effects_mark = case
+            when v.state = 'live' or (v.effects_incarnation, v.effects_mark) > (b.incarnation, b.top + 1)
+                then v.effects_mark
+            else b.top + 1 end
     from {schema}.build_views t join {schema}.builds b on b.number = t.build
     where t.build = $1 and v.number = t.view
     returning v.number, v.consumer, v.generation, v.code
