@@ -36,7 +36,7 @@ FIELDS = {
     "state traceparent version view",
     "minute_counts": "applied",
     "operation_items": "operation state",
-    "operations": "done ended number outcome",
+    "operations": "done ended kind number outcome",
     "own_names": "name",
     "parked": "aggregate attempts baggage budget cause due edited_hash error error_class hash id ordered version view",
     "parked_counts": "",

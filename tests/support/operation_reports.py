@@ -33,6 +33,8 @@ def operation_report(**given: object) -> OperationReport:
         "ended": None,
         "outcome": None,
         "note": None,
+        "phase": None,
+        "pace": None,
         "is_carried_out": True,
     }
     return OperationReport(**usual | given)  # type: ignore[arg-type]

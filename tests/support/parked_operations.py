@@ -77,8 +77,9 @@ async def operating(
     *words: str,
     kill_at: Mapping[str, int] | None = None,
     pause_at: Mapping[str, int] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Child]:
     """A command in a process of its own, which is killed or stopped at a moment."""
-    env = {"PROJECTIONIST_ACTOR": "ann"}
-    async with projectionist(*words, cwd=cli.folder, env=env, kill_at=kill_at, pause_at=pause_at) as child:
+    whole = {"PROJECTIONIST_ACTOR": "ann"} | dict(env or {})
+    async with projectionist(*words, cwd=cli.folder, env=whole, kill_at=kill_at, pause_at=pause_at) as child:
         yield child

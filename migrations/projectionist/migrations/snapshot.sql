@@ -843,8 +843,10 @@ CREATE TABLE projectionist.operations (
     ended timestamp with time zone,
     outcome text,
     note text,
+    phase text,
+    per_s double precision,
     CONSTRAINT operations_check CHECK (((ended IS NULL) = (outcome IS NULL))),
-    CONSTRAINT operations_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'none_got_through'::text, 'untried'::text, 'stopped'::text])))
+    CONSTRAINT operations_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'none_got_through'::text, 'untried'::text, 'stopped'::text, 'failed'::text])))
 )
 WITH (fillfactor='50');
 
@@ -869,6 +871,10 @@ COMMENT ON COLUMN projectionist.operations.epoch IS 'rises with each that carrie
 COMMENT ON COLUMN projectionist.operations.beat IS 'the last sign of life of who carries it out, or when it let go';
 
 COMMENT ON COLUMN projectionist.operations.note IS 'why it ended before all was done, or why nobody carries it out';
+
+COMMENT ON COLUMN projectionist.operations.phase IS 'of a long act: what it is at; done is of this phase, and matched what it is about';
+
+COMMENT ON COLUMN projectionist.operations.per_s IS 'of a long act: how many are done a second in this phase; otherwise it follows from what is settled';
 
 ALTER TABLE projectionist.operations ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.operations_number_seq

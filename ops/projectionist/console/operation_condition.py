@@ -18,6 +18,7 @@ TONES: dict[str, str] = {
     OperationOutcome.NONE_GOT_THROUGH: "wait",
     OperationOutcome.UNTRIED: "act",
     OperationOutcome.STOPPED: "idle",
+    OperationOutcome.FAILED: "act",
 }
 
 
@@ -33,6 +34,8 @@ def operation_condition(one: OperationReport) -> BuildCondition:
     if one.is_abandoned:
         why, _ = why_abandoned(one)
         says = "Take it up: it goes on where it stands. Or stop it: what is left stays as it is."
+        if not one.is_group:
+            says = "Begin it again, a rebuild goes on where it stood; and stop this one."
         return BuildCondition("act", f"{why[:1].upper()}{why[1:]}.", says, waits=True)
     if one.outcome is not None:
         left = f" {count(one.left)} were left as they are." if one.left else ""
@@ -45,6 +48,10 @@ def operation_condition(one: OperationReport) -> BuildCondition:
             "busy", "It stops before its next step.", f"{one.stop_asked_by}: {one.stop_reason}"
         )
     ends = f" It ends in about {duration(one.left_s)}." if one.left_s is not None else ""
+    if not one.is_group:
+        return BuildCondition(
+            "busy", "Nobody has to act.", f"It is at: {one.phase or 'its beginning'}.{ends}"
+        )
     says = "It stops by itself if none of a sample gets through; what fails again is left as it is."
     return BuildCondition("busy", "Nobody has to act.", says + ends)
 

@@ -115,6 +115,8 @@ class OperationOutcome(StrEnum):
     UNTRIED = "untried"
     """Nobody tried what it had made due."""
     STOPPED = "stopped"
+    FAILED = "failed"
+    """A long act: an error ended it."""
 
 
 class ItemState(StrEnum):

@@ -28,7 +28,11 @@ _LIVE = (
     "verify",
 )
 ROOMS = {
-    Duty.RUNNER: (*(f"{RUNNER}/{room}" for room in _LIVE), *_BOTH),
+    Duty.RUNNER: (
+        *(f"{RUNNER}/{room}" for room in _LIVE),
+        *_BOTH,
+        *(f"{RUNNER}/operations/sql/{verb}_long_act.sql" for verb in ("insert", "beat")),
+    ),
     Duty.RELAY: (f"{OUTBOX}/relay", *_BOTH),
     Duty.OPERATOR: (
         *(

@@ -12,6 +12,8 @@ from projectionist.console.console_database import broker
 from projectionist.console.pages import TO_SAY, command_line, count, duration, size
 from projectionist.core.operator import NotThere
 from projectionist.runner.database.queries import record_act
+from projectionist.runner.operations.long_act import long_act
+from projectionist.runner.operations.operation import OperationKind
 from projectionist.runner.read_models.generations import drop, generations
 from projectionist.runner.rebuild.build_lease import owner
 from projectionist.runner.rebuild.open_builds import open_builds
@@ -106,7 +108,9 @@ def _begin(db: ConsoleDatabase, definition: Definition, options: Options, act: A
 
     async def build(progress: Progress) -> object:
         async with broker(settings) as client:
-            return await Rebuild(definition, settings, client, progress, options, act=act, who=who).run()
+            given = (settings.postgres, OperationKind.REBUILD, definition.name, act, who, progress)
+            async with long_act(*given) as told:
+                return await Rebuild(definition, settings, client, told, options, act=act, who=who).run()
 
     db.works.begin(KIND, definition.name, act, build, who)
 

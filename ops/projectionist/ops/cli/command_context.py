@@ -14,6 +14,7 @@ import msgspec
 from projectionist.core import clock
 from projectionist.core.log_format import configure
 from projectionist.core.nats import connections
+from projectionist.core.operator import Act
 from projectionist.core.telemetry import instruments, metrics, names
 from projectionist.core.telemetry.otel_setup import exporting
 from projectionist.ops.cli import app_arguments, event_loop
@@ -23,6 +24,9 @@ from projectionist.ops.cli.output import UsageError, is_quiet, log_level, note
 from projectionist.runner.app import App
 from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import Logged, PhaseProgress, Watched
+from projectionist.runner.operations import long_act as operations
+from projectionist.runner.operations.operation import OperationKind
+from projectionist.runner.rebuild.build_lease import owner
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -30,7 +34,10 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings, Telemetry
     from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
-    from projectionist.runner.history.progress import Progress
+    from projectionist.runner.operations import long_act as operations
+from projectionist.runner.history.progress import Progress
+
+NOBODY, NO_REASON = "unknown", "no reason given"
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,17 @@ def progress(name: str, limit: float | None, *, what: str | None = None) -> Prog
     metrics.ask(instruments.READING_DONE, lambda: about(watched.done))
     metrics.ask(instruments.READING_EXPECTED, lambda: about(watched.total))
     return watched
+
+
+@asynccontextmanager
+async def long_act(
+    args: argparse.Namespace, work: AtWork, kind: str, about: str, watched: Progress
+) -> AsyncIterator[Progress]:
+    """Have what is inside be an operation while it lasts: all see how far it is, and may stop it."""
+    act = Act(args.actor or NOBODY, args.reason or NO_REASON)
+    given = (work.settings.postgres, OperationKind(kind), about, act, owner(), watched)
+    async with operations.long_act(*given) as told:
+        yield told
 
 
 class ProgressBar:

@@ -119,7 +119,7 @@ async def _show(store: OperationStore, one: OperationReport, args: argparse.Name
         ]
         parts.append(lines(rows, ITEM))
         say("\n\n".join(filter(None, parts)))
-    if one.is_abandoned:
+    if one.is_abandoned and one.is_group:
         warn(f"Nobody carries it out. Go on: `projectionist operations take-up {one.number} --reason …`")
     return exit_code(one)
 
@@ -165,7 +165,9 @@ def _text(one: OperationReport) -> str:
         "failed again": one.failed,
         "refused": one.refused,
         "left": one.left,
-        "a second": None if one.per_s is None else f"{one.per_s:.1f}, at most {one.rate:g}",
+        "a second": None
+        if one.per_s is None
+        else f"{one.per_s:.1f}" + (f", at most {one.rate:g}" if one.rate else ""),
         "carried out by": f"{one.owner}, sign of life {one.silent_s:.0f} s ago"
         if one.is_carried_out
         else None,

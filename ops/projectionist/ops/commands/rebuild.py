@@ -102,15 +102,17 @@ async def _rebuild(
         accept_differences=args.accept_differences,
         slow_live=args.slow_live,
     )
-    from projectionist.ops.cli.command_context import progress
+    from projectionist.ops.cli.command_context import long_act, progress
     from projectionist.runner.history.handler_failures import HandlersFailed
     from projectionist.runner.rebuild.compare import Differs
 
     watched = progress(definition.name, args.throttle)
     try:
         act = app_arguments.act_of(args)
-        given = (definition, work.settings, work.client, watched, options)
-        done = await Rebuild(*given, views=views, act=act).run()
+        about = ", ".join(view.full_name for view in views) if views else definition.name
+        async with long_act(args, work, "rebuild", about, watched) as told:
+            given = (definition, work.settings, work.client, told, options)
+            done = await Rebuild(*given, views=views, act=act).run()
     except HandlersFailed as failed:
         if args.reveal:
             await _reveal(args, work, definition)

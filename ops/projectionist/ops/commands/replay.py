@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.operator import Act
-    from projectionist.ops.cli.command_context import at_work, progress
+    from projectionist.ops.cli.command_context import at_work, long_act, progress
     from projectionist.runner.jetstream.stream_range import span_of
     from projectionist.runner.verify.replay import ALLOW, Replayer
 
@@ -58,8 +58,9 @@ async def _run(args: argparse.Namespace) -> int:
         definition = work.app.definition(work.names[0])
         span = await span_of(work.client, definition.stream, args.first, args.last)
         watched = progress(definition.name, args.throttle, what="replay")
-        replayer = Replayer(work.queries, definition, work.settings, work.client, watched)
-        done = await replayer.run(span, Act(args.actor, args.reason), dry_run=args.dry_run)
+        async with long_act(args, work, "replay", definition.name, watched) as told:
+            replayer = Replayer(work.queries, definition, work.settings, work.client, told)
+            done = await replayer.run(span, Act(args.actor, args.reason), dry_run=args.dry_run)
     if args.json:
         say_json({"replayed": done})
     else:

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.cli.command_context import at_work, progress
+    from projectionist.ops.cli.command_context import at_work, long_act, progress
     from projectionist.runner.verify.verify import Verifier
 
     async with at_work(args, command="verify") as work:
@@ -56,8 +56,9 @@ async def _run(args: argparse.Namespace) -> int:
         found = []
         for definition in await _with_rows(work):
             watched = progress(definition.name, args.throttle, what="verify")
-            verifier = Verifier(work.queries, definition, work.settings, work.client, watched)
-            found.append(await verifier.run(None if args.all else args.sample))
+            async with long_act(args, work, "verify", definition.full_name, watched) as told:
+                verifier = Verifier(work.queries, definition, work.settings, work.client, told)
+                found.append(await verifier.run(None if args.all else args.sample))
         if args.reveal:
             rows = (f"{one.consumer}: row {each.key}" for one in found for each in one.drifts)
             await reveal(work.connection, work.settings.postgres.schema, rows, args)

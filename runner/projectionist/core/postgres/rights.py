@@ -71,7 +71,7 @@ minute_counts          siud   -      siu      s        -
 names                  si     -      s        s        -
 operation_items        -      -      siu      s        -
 operation_samples      -      -      siu      s        -
-operations             sd     -      siu      s        -
+operations             siud   -      siu      s        -
 outbox                 si     siud   siud     s        i
 own_names              s      -      s        s        -
 owner                  siu    siu    siu      s        -

@@ -69,7 +69,7 @@ class GroupVerb:
                 await actions.retry_entry(identity, self._act, attempts=item.attempts)
             case OperationKind.SKIP_PARKED if item.aggregate is not None:
                 await actions.skip(item.aggregate, self._act, seen=seen)
-            case _:
+            case OperationKind.SKIP_PARKED | OperationKind.DISCARD_PARKED:
                 await actions.discard(identity, self._act, attempts=item.attempts)
 
     async def _send_again_or_discard(self, seen: SeenIntent) -> None:

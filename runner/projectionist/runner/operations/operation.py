@@ -41,6 +41,9 @@ class OperationKind(StrEnum):
     DISCARD_QUARANTINE = "discard_quarantine"
     RETRY_INTENTS = "retry_intents"
     DISCARD_INTENTS = "discard_intents"
+    REBUILD = "rebuild"
+    VERIFY = "verify"
+    REPLAY = "replay"
 
     @property
     def about(self) -> str:
@@ -123,7 +126,7 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
     who: str
     reason: str
     rate: float
-    """At most so many a second."""
+    """At most so many a second; 0: as many as there may be."""
     patience_s: float
     """How long it waits until what it has made due is tried."""
     began: datetime
@@ -142,14 +145,23 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None
     """An OperationOutcome, or one that a newer version knows."""
     note: str | None
+    phase: str | None
+    """Of a long act: what it is at. Its counts are of this phase."""
+    pace: float | None
+    """Of a long act: how many are done a second in this phase."""
     is_carried_out: bool
     """Whether somebody is at work on it."""
 
     @property
-    def words(self) -> tuple[str, str]:
-        """Return the command that begins it: `parked retry`."""
+    def words(self) -> tuple[str, ...]:
+        """Return the command that begins it: `parked retry`, `rebuild`."""
         verb, _, noun = self.kind.partition("_")
-        return COMMANDS.get(noun, noun.replace("_", " ")), verb
+        return (COMMANDS.get(noun, noun.replace("_", " ")), verb) if noun else (verb,)
+
+    @property
+    def is_group(self) -> bool:
+        """Return whether it acts on items one after the other; otherwise it is one long act."""
+        return "_" in self.kind
 
     @property
     def is_tried(self) -> bool:
@@ -174,6 +186,8 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def per_s(self) -> float | None:
         """Return how many it has settled a second; None where that cannot be told."""
+        if not self.is_group:
+            return self.pace or None
         settled = self.matched - self.left
         return settled / self.seconds if settled and self.seconds else None
 
@@ -194,13 +208,18 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True):
             return OUTCOMES.get(self.outcome, self.outcome.replace("_", " "))
         if not self.is_carried_out:
             return "nobody carries it out"
-        return "stopping" if self.stop_asked_by else "running"
+        if self.stop_asked_by:
+            return "stopping"
+        return f"running: {self.phase}" if self.phase else "running"
 
 
 def why_abandoned(one: OperationReport) -> tuple[str, str]:
     """Return since when nobody carries out an operation that has not ended, and how to go on with it."""
     text = f"nobody carries it out since {one.beat.isoformat(timespec='seconds')}, {one.left:,} are left"
     remedy = f"`projectionist operations take-up {one.number} --reason …`, or stop it"
+    if not one.is_group:
+        stop = f"`projectionist operations stop {one.number} --reason …`"
+        remedy = f"Begin it again (a rebuild goes on where it stood), and end this one: {stop}"
     return f"{text}: {one.note}" if one.note else text, remedy
 
 
@@ -209,6 +228,7 @@ OUTCOMES: dict[str, str] = {
     OperationOutcome.NONE_GOT_THROUGH: "stopped by its sample",
     OperationOutcome.UNTRIED: "nobody tried it",
     OperationOutcome.STOPPED: "stopped",
+    OperationOutcome.FAILED: "failed",
 }
 
 

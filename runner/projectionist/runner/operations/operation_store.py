@@ -126,6 +126,18 @@ class OperationStore:
         announce("operation.begun")
         return Grant(number, 1)
 
+    async def begin_long_act(self, kind: OperationKind, about: str, act: Act, owner: str) -> Grant:
+        """Put a long act on record that `owner` carries out itself."""
+        given = (kind, _json({"consumer": about}), act.actor, act.reason, owner)
+        return Grant(await self._value("insert_long_act", *given), 1)
+
+    async def beat(self, grant: Grant, phase: str, total: int, done: int, per_s: float) -> None:
+        """Say how far a long act is. Raises OperationLost under an older grant, StopRequested where it is to end."""
+        _ours(
+            grant,
+            await self._rows("beat_long_act", *msgspec.structs.astuple(grant), phase, total, done, per_s),
+        )
+
     async def take_up(self, number: int, act: Act, owner: str) -> Grant:
         """Have `owner` carry on with what nobody does; raise TooLate while somebody does, or where it has ended."""
         found = await self.show(number)
@@ -133,6 +145,11 @@ class OperationStore:
             raise TooLate(
                 f"this version knows no operation like {number}: {found.kind}",
                 remedy="Take it up by the version that began it, or by a newer one",
+            )
+        if found.ended is None and not found.is_group:
+            raise TooLate(
+                f"operation {number} is a {found.words[-1]}, which is not taken up",
+                remedy="Begin it again: a rebuild goes on where it stood",
             )
         async with _step_of(number), self.connection.transaction():
             epoch = await self._value("take_up_operation", number, owner, CARRIED_S)
@@ -203,14 +220,7 @@ class OperationStore:
         Raises OperationLost under an older grant, StopRequested where it is to end.
         """
         async with self.connection.transaction():
-            rows = await self._rows("hold_operation", grant.number, grant.epoch)
-            if not rows:
-                raise OperationLost(
-                    f"operation {grant.number} is carried out by another process, or has ended",
-                    remedy=LOOK.format(grant.number),
-                )
-            if rows[0]["stop_asked_by"] is not None:
-                raise StopRequested(f"{rows[0]['stop_asked_by']}: {rows[0]['stop_reason']}")
+            _ours(grant, await self._rows("hold_operation", grant.number, grant.epoch))
             yield
             announce("operation.stepping")
         announce("operation.stepped")
@@ -270,6 +280,17 @@ async def _step_of(number: int) -> AsyncIterator[None]:
             f"who carries operation {number} out stands still in the middle of a step",
             remedy="PostgreSQL ends that step within half a minute: try again then",
         ) from error
+
+
+def _ours(grant: Grant, rows: Sequence[Record]) -> None:
+    """Raise OperationLost where an operation is not held under this grant, StopRequested where it is to end."""
+    if not rows:
+        raise OperationLost(
+            f"operation {grant.number} is carried out by another process, or has ended",
+            remedy=LOOK.format(grant.number),
+        )
+    if rows[0]["stop_asked_by"] is not None:
+        raise StopRequested(f"{rows[0]['stop_asked_by']}: {rows[0]['stop_reason']}")
 
 
 def _arguments(chosen: Chosen) -> Sequence[object]:
