@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from tests.support import inspection
-from tests.support.console_client import FIELDS, Browser, Served, serving, text_of
+from tests.support.console_client import FIELDS, Browser, Served, text_of
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.process import run_projectionist
 from tests.support.rebuilding import RebuildHarness, dying, shop_app
@@ -36,15 +35,9 @@ async def s(live: ConsumerHarness) -> Any:
     return made
 
 
-@pytest_asyncio.fixture
-async def served(live: ConsumerHarness, s: Any) -> AsyncIterator[Served]:
-    async with serving(App(projections=[s.Orders, s.Mailer]), live.settings, name="shop.app:app") as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(served: Served) -> Browser:
-    return await served.logged_in("ann")
+@pytest.fixture
+def app(s: Any) -> App:
+    return App(projections=[s.Orders, s.Mailer])
 
 
 async def shows(browser: Browser, text: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from tests.support import inspection
 from tests.support.cli import Cli
-from tests.support.console_client import Browser, Served, serving, text_of
+from tests.support.console_client import Browser, text_of
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
@@ -37,15 +36,9 @@ async def s(live: ConsumerHarness) -> Any:
     return made
 
 
-@pytest_asyncio.fixture
-async def served(live: ConsumerHarness, s: Any) -> AsyncIterator[Served]:
-    async with serving(App(projections=[s.Orders, s.Spend]), live.settings, name="shop.app:app") as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(served: Served) -> Browser:
-    return await served.logged_in("ann")
+@pytest.fixture
+def app(s: Any) -> App:
+    return App(projections=[s.Orders, s.Spend])
 
 
 async def acts(live: ConsumerHarness) -> list[tuple[Any, ...]]:

@@ -33,11 +33,6 @@ async def served(live: ConsumerHarness, s: Any) -> AsyncIterator[Served]:
         yield made
 
 
-@pytest_asyncio.fixture
-async def ann(served: Served) -> Browser:
-    return await served.logged_in("ann")
-
-
 class Tags(HTMLParser):
     """Collects what a browser would make of a page."""
 

@@ -60,11 +60,6 @@ async def served(live: ConsumerHarness, s: Any) -> AsyncIterator[Served]:
         yield made
 
 
-@pytest_asyncio.fixture
-async def ann(served: Served) -> Browser:
-    return await served.logged_in("ann")
-
-
 async def acts(live: ConsumerHarness) -> list[tuple[Any, ...]]:
     return await inspection.rows(live, "audit", "action", "reason", who="ann", order="number")
 
