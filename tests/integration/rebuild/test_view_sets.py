@@ -31,7 +31,7 @@ from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.history.handler_failures import HandlersFailed
 from projectionist.runner.read_models.change_plan import ReadModelError
-from projectionist.runner.rebuild import build_state
+from projectionist.runner.rebuild import build_state, rebuild
 from projectionist.runner.rebuild.compare import Differs
 from projectionist.runner.rebuild.times import USUAL
 
@@ -147,6 +147,27 @@ async def test_readers_that_join_two_views_either_way_round_see_both_of_one_buil
         await live.fetch("select s.paid < 0, l.cents < 0 from summary s join lines l using (order_id)")
     )
     assert seen == {(False, False), (True, True)}
+
+
+async def keep_off(*given: Any) -> bool:
+    """Let a swap go, as where readers hold one view and want another."""
+    return False
+
+
+async def test_a_swap_that_readers_keep_off_ends_with_what_to_do_and_goes_on_from_there(
+    rebuilds: RebuildHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = rebuilds.harness
+    shop, events = await filled(live, 19, orders=4)
+    with monkeypatch.context() as kept_off:
+        kept_off.setattr(rebuild, "MOST_TRIES", 2)
+        kept_off.setattr(rebuild, "swap", keep_off)
+        with pytest.raises(RebuildError, match=r"could not be swapped in 2 tries.* name them in one order"):
+            await rebuilds.rebuild(shop.Shop, times=EAGER)
+    assert await generations(live) == dict.fromkeys(ROWS, 1)
+
+    assert (await rebuilds.rebuild(shop.Shop)).resumed
+    assert (await generations(live), await tables(live)) == (dict.fromkeys(ROWS, 2), folded(events))
 
 
 async def test_rows_that_differ_in_one_view_stop_the_swap_of_all(rebuilds: RebuildHarness) -> None:

@@ -349,9 +349,10 @@ class Rebuild:
                     return [RebuiltView(c.built.name, c.built.generation, c.result) for c in comparisons]
             self._progress.say("live was faster, or a table was in use: trying again")
             await anyio.sleep(interval(self._times.tries, number + 1) * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        order = "; have readers who join its views name them in one order" if len(build.views) > 1 else ""
         raise RebuildError(
             f"{self._definition.name} could not be swapped in {MOST_TRIES} tries",
-            remedy="Look for long transactions that use the view, then rebuild again: it goes on from here",
+            remedy=f"Look for long transactions that use the view{order}. Then rebuild again: it goes on from here",
         )
 
     async def _carry_indexes(self, queries: Queries, build: Build) -> None:
