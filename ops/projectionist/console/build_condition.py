@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -35,27 +36,59 @@ class Phase(msgspec.Struct, frozen=True):
     says: str = ""
 
 
+class ViewGeneration(Protocol):
+    """A generation that is made of a view, was, or would be."""
+
+    @property
+    def view(self) -> str:
+        """Return the view's name."""
+
+    @property
+    def generation(self) -> int:
+        """Return its number."""
+
+
+def made_of(consumer: str, views: Iterable[ViewGeneration]) -> str:
+    """Return these generations as they are told: of a set each with its view."""
+    told = [
+        f"generation {one.generation}" + ("" if one.view == consumer else f" of {one.view}") for one in views
+    ]
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
+
+
+def begun(sentence: str) -> str:
+    """Return a sentence with its first letter as sentences begin."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def are(views: Sequence[object]) -> str:
+    """Return the verb for so many generations."""
+    return "is" if len(views) == 1 else "are"
+
+
 def build_condition(
-    opened: BuildReport | None, work: BackgroundWork | None, *, raised: bool
+    builds: Sequence[BuildReport], work: BackgroundWork | None, *, raised: bool
 ) -> BuildCondition:
-    """Return how it is: what waits for a decision before what goes on; `raised`: the code's revision is above the
-    live one."""
+    """Return how it is: what waits for a decision before what goes on.
+
+    `builds`: of the build that is open what it makes of each view; `raised`: the code's revision is above the live one.
+    """
     running = work is not None and work.is_running
-    if opened is None:
+    if not builds:
         return _closed(work, raised=raised)
+    opened, made = builds[0], made_of(builds[0].consumer, builds)
     if opened.is_built or running:
-        return BuildCondition("busy", f"Generation {opened.generation} is being built.", _far(opened))
+        return BuildCondition("busy", begun(f"{made} {are(builds)} being built."), _far(opened))
     if not opened.is_marked:
         says = "Its tables could not be removed yet: give it up once more."
-        return BuildCondition("act", f"Generation {opened.generation} was given up.", says, waits=True)
+        was = "was" if len(builds) == 1 else "were"
+        return BuildCondition("act", begun(f"{made} {was} given up."), says, waits=True)
     if (compared := waits_for(opened, work)) is not None:
         return _differs(compared)
     problem = "" if work is None or _is_past(work) else work.problem
     since = "" if opened.told is None else f"since {opened.told:%Y-%m-%d %H:%M:%S} UTC"
     says = problem or "Its process has ended. Go on with it, or give it up."
-    return BuildCondition(
-        "act", f"Nobody builds generation {opened.generation} {since}".rstrip() + ".", says, waits=True
-    )
+    return BuildCondition("act", f"Nobody builds {made} {since}".rstrip() + ".", says, waits=True)
 
 
 def waits_for(opened: BuildReport | None, work: BackgroundWork | None) -> Compared | None:
@@ -91,8 +124,8 @@ def _done(done: Rebuilt) -> BuildCondition:
     rows = "1 row differs" if differ == 1 else f"{count(differ)} rows differ"
     more = "More than " if any(one.more for one in compared) else ""
     before = f" {more}{rows} from before." if differ else ""
-    made = ", ".join(str(view.generation) for view in done.views)
-    return BuildCondition("ok", f"Generation {made} is live.", f"{told}, {duration(done.seconds)}.{before}")
+    fact = begun(f"{made_of(done.consumer, done.views)} {are(done.views)} live.")
+    return BuildCondition("ok", fact, f"{told}, {duration(done.seconds)}.{before}")
 
 
 def _differs(compared: Compared) -> BuildCondition:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from projectionist.console.background_work import BackgroundWorks
     from projectionist.core.settings.settings import Settings
-    from projectionist.projections.compiled.definition import Definition
+    from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
     from projectionist.runner.app import App
 
 
@@ -38,6 +38,13 @@ class ConsoleDatabase(Database):
     def definition(self, name: str) -> Definition:
         """Return the consumer of this name as the app has it; NotThere if it has none."""
         return definition_of(self.app, name)
+
+    def consumer(self, name: str) -> ConsumerDefinition:
+        """Return the consumer of this name, or the set of which this is a view; NotThere if the app has none."""
+        for one in self.app.definitions:
+            if one.name == name:
+                return one
+        return self.app.definition(self.definition(name).consumer)
 
     @asynccontextmanager
     async def broker(self) -> AsyncIterator[Client]:

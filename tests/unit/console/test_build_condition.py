@@ -117,7 +117,7 @@ def test_it_says_who_is_at_work_and_what_waits(
     fact: str,
     says: str,
 ) -> None:
-    opened = None if changed is None else msgspec.structs.replace(OPEN, **changed)
+    opened = [] if changed is None else [msgspec.structs.replace(OPEN, **changed)]
     found = build_condition(opened, given, raised=raised)
     assert found.tone == tone
     assert found.fact.startswith(fact)
@@ -125,7 +125,7 @@ def test_it_says_who_is_at_work_and_what_waits(
 
 
 def test_phases_before_are_done_and_those_behind_are_later() -> None:
-    condition = build_condition(OPEN, None, raised=False)
+    condition = build_condition([OPEN], None, raised=False)
     assert [(one.name, one.tone) for one in phases(OPEN, condition)] == [
         ("Open", "ok"),
         ("Bulk", "busy"),
@@ -134,3 +134,24 @@ def test_phases_before_are_done_and_those_behind_are_later() -> None:
     ]
     back = msgspec.structs.replace(OPEN, kind="rollback", phase="catch_up")
     assert [one.name for one in phases(back, condition)] == ["Open", "Catch up and compare", "Swap"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "fact"),
+    [
+        ({}, "Generation 4 of Lines and generation 2 of Spend are being built."),
+        ({"is_built": False}, "Nobody builds generation 4 of Lines and generation 2 of Spend since"),
+        (
+            {"is_built": False, "is_marked": False},
+            "Generation 4 of Lines and generation 2 of Spend were given up.",
+        ),
+    ],
+)
+def test_of_a_set_each_view_that_is_built_is_named(changed: dict[str, Any], fact: str) -> None:
+    build = msgspec.structs.replace(OPEN, consumer="Shop", **changed)
+    lines = msgspec.structs.replace(build, view="Lines")
+    spend = msgspec.structs.replace(build, view="Spend", generation=2)
+    assert build_condition([lines, spend], None, raised=False).fact.startswith(fact)
+    one = build_condition([lines], None, raised=False).fact
+    assert "eneration 4 of Lines" in one
+    assert "Spend" not in one
