@@ -64,6 +64,7 @@ async def test_a_long_act_is_an_operation_that_says_who_why_and_how_far(
     assert (shown["kind"], shown["chosen"], shown["state"]) == (words[0], {"consumer": "Orders"}, "done")
     assert (shown["who"], shown["reason"]) == ("ann", "the table is loaded")
     assert (shown["done"], shown["left"], bool(shown["phase"])) == (shown["matched"], 0, True)
+    assert shown["done"] >= 3, "what was gone through in all phases"
     assert (await app.run("operations", "show", "1")).code == 0
     assert f"{words[0]} consumer=Orders" in await app.done("operations", "list")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core import clock
 from projectionist.core.background_thread import BackgroundThread
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres import connections
@@ -47,7 +48,7 @@ async def long_act(
 
     Raises ActStopped where somebody asks for an end: what is inside is cancelled then.
     """
-    watched = Watched(progress)
+    watched = _AllPhases(progress)
     grant = await _begun(postgres, kind, about, act, owner)
     announce("long_act.begun")
     keeper = _SignsOfLife(postgres, grant, watched)
@@ -75,6 +76,24 @@ async def long_act(
             await _end(postgres, grant, watched, outcome, note or None)
 
 
+class _AllPhases(Watched):
+    """Counts what was done over all phases, too."""
+
+    def __init__(self, inner: Progress) -> None:
+        super().__init__(inner)
+        self.whole, self._began = 0, clock.now()
+
+    async def advance(self, done: int) -> None:
+        """Count so many more."""
+        self.whole += done
+        await super().advance(done)
+
+    @property
+    def whole_per_s(self) -> float:
+        """Return how many were done in a second, from the beginning."""
+        return self.whole / max(clock.now() - self._began, 1e-3)
+
+
 async def _begun(postgres: Postgres, kind: OperationKind, about: str, act: Act, owner: str) -> Grant:
     connection = await connections.connect(postgres, application_name="projectionist operations")
     try:
@@ -84,7 +103,7 @@ async def _begun(postgres: Postgres, kind: OperationKind, about: str, act: Act, 
 
 
 async def _end(
-    postgres: Postgres, grant: Grant, watched: Watched, outcome: OperationOutcome, note: str | None
+    postgres: Postgres, grant: Grant, watched: _AllPhases, outcome: OperationOutcome, note: str | None
 ) -> None:
     """Say how it ended, if the database can be had; without a word the row says that nobody carries it out."""
     with suppress(Exception):
@@ -92,10 +111,11 @@ async def _end(
             connection = await connections.connect(postgres, application_name="projectionist operations")
             try:
                 store = OperationStore(connection, postgres.schema)
+                told = (watched.total, watched.done, watched.per_s)
                 if outcome is OperationOutcome.DONE:
-                    watched.total = watched.done
+                    told = (watched.whole, watched.whole, watched.whole_per_s)
                 with suppress(StopRequested):
-                    await store.beat(grant, watched.phase, watched.total, watched.done, watched.per_s)
+                    await store.beat(grant, watched.phase, *told)
                 await store.end(grant, outcome, note)
             finally:
                 connection.terminate()
