@@ -25,7 +25,6 @@ SCREENS = {
     "quarantine": "/quarantine",
     "outbox": "/outbox",
     "incidents": "/incidents",
-    "operations": "/operations",
     "journey": "/journey?id=order-order-poison-2",
     "aggregate": "/aggregate?name=order%2Forder-gap",
     "search": "/search",
@@ -74,8 +73,10 @@ async def _look(link: str) -> None:
             await _picture(page, root + path, f"{name}.png")
         await page.emulate_media(color_scheme="dark")
         await _picture(page, root, "overview-dark.png")
-        await page.set_viewport_size(PHONE)
         await page.emulate_media(color_scheme="light")
+        await _rebuild(page, root)
+        await _picture(page, f"{root}/operations", "operations.png")
+        await page.set_viewport_size(PHONE)
         for name in ON_A_PHONE:
             await _picture(page, root + SCREENS[name], f"{name}-phone.png")
 
@@ -85,6 +86,21 @@ async def _has_trouble(page: Page, root: str) -> bool:
     await page.goto(f"{root}/")
     said = await page.locator("main").inner_text()
     return "no process runs it" not in said and "dead" in said and "waiting" in said
+
+
+async def _rebuild(page: Page, root: str) -> None:
+    """Have an operation be there to be seen."""
+    await page.goto(f"{root}/act/rebuild?consumer=Inventory")
+    await page.locator("[name=reason]").fill("in doubt after the repair of the stock")
+    await page.get_by_role("button", name="Rebuild Inventory").click()
+
+    async def done() -> bool:
+        await page.goto(f"{root}/operations")
+        return (
+            await page.get_by_text("1 rebuild").count() > 0 and "No operation goes on" in await page.content()
+        )
+
+    await eventually(done)
 
 
 async def _picture(page: Page, address: str, name: str) -> None:
