@@ -60,6 +60,7 @@ def show(status: Status, *, fresh: bool = False) -> None:
         texts.append(consumer_table(status.consumers))
     texts += filter(None, [outbox_tables(status.outbox), "\n".join(map(trouble_line, status.troubles))])
     texts += map(setback_line, status.setbacks)
+    texts += filter(None, map(view_lines, status.consumers))
     if status.counted:
         texts.append(
             table([("consumer", "of", "outcome", "events"), *map(msgspec.structs.astuple, status.counted)])
@@ -87,6 +88,11 @@ def consumer_table(consumers: Sequence[ConsumerStatus]) -> str:
 def setback_line(one: SetbackStatus) -> str:
     """Say what a process cannot do, why, and what to do about it."""
     return ". ".join(filter(None, [f"{one.consumer or 'all'}: {one.about}: {one.reason}", one.remedy]))
+
+
+def view_lines(one: ConsumerStatus) -> str:
+    """Say of each view that is to join what becomes of it."""
+    return "\n".join(f"{one.name}.{view.name} {step}" for view in one.views if (step := view.next_step))
 
 
 def trouble_line(one: OutboxProblem) -> str:

@@ -19,8 +19,8 @@ TOPIC = Topic.DECIDE
 HELP = "take a view out of its set while the others go on, or let it join them again"
 EXAMPLE = """
 projectionist views detach Shop.OrderLines --reason "fails on half of the orders"   its rows stay as they are
-projectionist views attach Shop.OrderLines --reason "mended in 1.4"
-projectionist rebuild shop.app:app Shop.OrderLines   brings it to where the others are: it joins
+projectionist views attach Shop.OrderLines --reason "mended in 1.4"   processes that run build it, and it joins
+projectionist rebuild shop.app:app Shop.OrderLines   the same, where none runs that lists it
 """
 
 
@@ -54,7 +54,10 @@ def _told(act: str, done: SetView) -> str:
     if not done.changed:
         return f"{name}: is {done.state} already"
     if act == "attach":
-        return f"{name}: joins as soon as it is built: `projectionist rebuild APP {name}`, or the next start of `run`"
+        return (
+            f"{name}: joins as soon as it is built. Processes that run and list it begin by themselves; where none "
+            f"does, `projectionist rebuild APP {name}`"
+        )
     later = (
         f"; {done.scheduled:,} of its intents wait for their time and are sent then" if done.scheduled else ""
     )

@@ -154,7 +154,10 @@ def _view(view: Definition, row: Row | None) -> Iterator[Check]:
         return
     if row["state"] == "joining":
         yield note(
-            name, "state", "it is not there yet", f"projectionist rebuild {name} builds it, and it joins"
+            name,
+            "state",
+            "it is not there yet",
+            f"processes that run and list it build it, and it joins; where none does: projectionist rebuild APP {name}",
         )
     elif row["state"] == "detached":
         yield attention(

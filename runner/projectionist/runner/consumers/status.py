@@ -60,6 +60,16 @@ class ViewStatus(msgspec.Struct, frozen=True):
     revision: int
     effects_mark: int | None
 
+    @property
+    def next_step(self) -> str | None:
+        """Return what becomes of a view that is to join, as long as its class lists it; None for another."""
+        if self.state != "joining":
+            return None
+        return (
+            "is not there yet: processes that run and list it build it, and it joins. Where none does, "
+            f"`projectionist rebuild APP {self.name}`"
+        )
+
 
 class ConsumerStatus(msgspec.Struct, frozen=True):
     """Says where one consumer stands."""

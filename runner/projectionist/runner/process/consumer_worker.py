@@ -216,8 +216,8 @@ class ConsumerWorker:
                 self._serving.stop()
             with unwrap_single_exception():
                 async with anyio.create_task_group() as tasks:
-                    if joining:
-                        given = (self.definition, joining, self._settings, self._client, self._access)
+                    if self.definition.views[0].is_member:
+                        given = (self.definition, self._settings, self._client, self._access)
                         tasks.start_soon(JoiningViews(*given).run)
                     await self._serving.run()
                     tasks.cancel_scope.cancel()

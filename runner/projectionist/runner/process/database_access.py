@@ -86,6 +86,13 @@ class DatabaseAccess(SharedPool):
         async with self.lend() as connection:
             return await Registry(connection, self.schema).checked(definition)
 
+    async def joining(self, definition: ConsumerDefinition) -> list[Definition]:
+        """Return those of its views that are built before batches write them."""
+        async with self.lend() as connection:
+            rows = await connection.fetch(self._sql["select_joining_views"], definition.name)
+        names = {row["name"] for row in rows}
+        return [view for view in definition.views if view.name in names]
+
     async def join(
         self, definition: ConsumerDefinition, policy: Policy, stream: StreamInfo, *, early: bool = False
     ) -> Consumer:

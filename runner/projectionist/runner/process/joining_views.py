@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from projectionist.core import clock
 from projectionist.core.postgres.error_class import is_transient
 from projectionist.core.retry_policy import RetryPolicy, interval
 from projectionist.core.testpoints import announce
+from projectionist.runner.database.chores import Chore
 from projectionist.runner.history.progress import Logged
 from projectionist.runner.rebuild.build_lease import AlreadyBuilding
 from projectionist.runner.rebuild.rebuild import LateBuild, Options, Rebuild
@@ -30,43 +32,67 @@ TRIES = RetryPolicy(initial_s=1.0, maximum_s=600.0)
 
 
 class JoiningViews:
-    """Views of one set that wait to be built by this process, or another."""
+    """The views of one set that wait to be built, by this process or another, now or once somebody attaches them."""
 
     def __init__(
-        self,
-        definition: ConsumerDefinition,
-        views: Sequence[Definition],
-        settings: Settings,
-        client: Client,
-        access: DatabaseAccess,
+        self, definition: ConsumerDefinition, settings: Settings, client: Client, access: DatabaseAccess
     ) -> None:
-        self._definition, self._views = definition, views
+        self._definition = definition
         self._settings, self._client, self._access = settings, client, access
+        self._looks = Chore(
+            "looking for views that join", self._look, consumer=definition.name, book=access.book
+        )
+        self._views: list[Definition] = []
+        self._tried: list[Definition] = []
+        """Those that the tries so far were about."""
+        self._tries, self._not_before = 0, 0.0
 
     async def run(self) -> None:
-        """Build them, and return when they have joined; what stands in the way is told, and tried ever more rarely."""
+        """Build whichever wait, until cancelled; what stands in the way is told, and tried ever more rarely."""
         try:
-            tries = 0
-            while not await self._have_joined(tries):
-                tries += 1
-                announce("join.waits")
-                await anyio.sleep(interval(TRIES, tries))
+            while True:
+                await self._looks.step()
+                announce("join.looked")
+                if self._views != self._tried:
+                    self._forget()
+                if self._views and clock.now() >= self._not_before:
+                    await self._try()
+                left_s = max(self._not_before - clock.now(), 0.0) or self._settings.run.heartbeat_s
+                await anyio.sleep(min(left_s, self._settings.run.heartbeat_s))
         finally:
-            for some in (self._views, *((one,) for one in self._views)):
-                self._access.not_joined.pop(self._told(some), None)
+            self._forget()
+            self._looks.over()
 
-    async def _have_joined(self, tries: int) -> bool:
+    async def _look(self) -> None:
+        self._views = await self._access.joining(self._definition)
+
+    async def _try(self) -> None:
+        self._tried = self._views
+        if await self._have_joined():
+            self._forget()
+            return
+        self._tries += 1
+        self._not_before = clock.now() + interval(TRIES, self._tries)
+        announce("join.waits")
+
+    async def _have_joined(self) -> bool:
         """Build them from one reading, or each by itself where that fails: one that history breaks stops no other."""
         error = await self._failure(self._views)
         if error is None:
             return True
         if len(self._views) == 1 or isinstance(error, AlreadyBuilding) or is_transient(error):
-            self._tell(self._views, error, tries)
+            self._tell(self._views, error)
             return False
         failures = [(one, await self._failure([one])) for one in self._views]
         for one, why in failures:
-            self._tell([one], why, tries)
+            self._tell([one], why)
         return all(why is None for _, why in failures)
+
+    def _forget(self) -> None:
+        """Begin anew, with other views or none."""
+        for some in (self._tried, *([one] for one in self._tried)):
+            self._access.not_joined.pop(self._told(some), None)
+        self._tried, self._tries, self._not_before = [], 0, 0.0
 
     async def _failure(self, views: Sequence[Definition]) -> Exception | None:
         """Build these views; return why they have not joined, None where they have or are not to any more."""
@@ -78,12 +104,12 @@ class JoiningViews:
             return error
         return None
 
-    def _tell(self, views: Sequence[Definition], error: Exception | None, tries: int) -> None:
+    def _tell(self, views: Sequence[Definition], error: Exception | None) -> None:
         told, name = self._told(views), _names(views)
         if error is None:
             self._access.not_joined.pop(told, None)
         elif isinstance(error, AlreadyBuilding):
-            if not tries:
+            if not self._tries:
                 log.info("%s: %s", name, error)
         elif not is_transient(error):
             before = self._access.not_joined.get(told)
