@@ -1402,6 +1402,7 @@ CREATE TABLE projectionist.views (
     effects_mark bigint,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     state text DEFAULT 'live'::text NOT NULL,
+    looks_up text[] DEFAULT '{}'::text[] NOT NULL COLLATE pg_catalog."C",
     CONSTRAINT views_effects_check CHECK (((effects_incarnation IS NULL) = (effects_mark IS NULL))),
     CONSTRAINT views_kind_check CHECK ((kind = ANY (ARRAY['projection'::text, 'reactor'::text, 'sql'::text]))),
     CONSTRAINT views_state_check CHECK ((state = ANY (ARRAY['joining'::text, 'live'::text, 'detached'::text, 'retired'::text])))
@@ -1422,6 +1423,8 @@ COMMENT ON COLUMN projectionist.views.own_since IS 'the event that decided own_t
 COMMENT ON COLUMN projectionist.views.effects_mark IS 'Stream sequence from which intents are real; below it they are counted and dropped.';
 
 COMMENT ON COLUMN projectionist.views.state IS 'joining: built before batches write it; live: written by each batch; detached: left out by a person; retired: its class is gone';
+
+COMMENT ON COLUMN projectionist.views.looks_up IS 'the names of the views of its set that its code looks up; empty for code that was taken up before they were on record';
 
 ALTER TABLE projectionist.views ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME projectionist.views_number_seq

@@ -13,11 +13,12 @@ from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.rebuilding import ACT, RebuildHarness, dying
 from tests.support.servers import SCHEMA
+from tests.support.set_lookups import looking_set
 from tests.support.shop_app import SET_APP, environment
 from tests.support.view_sets import Paid, Placed, folded, view_set
 
 from projectionist.projections import Projection, ViewSet, on
-from projectionist.runner.admin.set_views import attach, detach
+from projectionist.runner.admin.set_views import CannotDetach, attach, detach
 from projectionist.runner.database.queries import RebuildError
 from projectionist.runner.read_models.change_plan import ReadModelError
 from projectionist.runner.rebuild import build_state
@@ -141,6 +142,23 @@ async def test_what_cannot_leave_or_come_back_is_refused_and_nothing_is_changed(
     await rebuilds.give_up(shop.Shop)
     assert "the only view of its set that batches write" in await refused("detach", "Lines")
     assert "is live already" in await cli.done("views", "attach", "Lines", *WHY)
+
+
+async def test_a_view_that_others_look_up_leaves_after_them(live: ConsumerHarness) -> None:
+    shop = looking_set(live.stream)
+    await live.migrate(shop.Shop)
+    await live.settle(shop.Shop)
+
+    async with live.pool.acquire() as connection:
+        with pytest.raises(CannotDetach, match=r"looked up by Shop\.Letters, Shop\.Lines") as refused:
+            await detach(connection, SCHEMA, "Shop.Summary", ACT)
+        assert "projectionist views detach Shop.Letters" in str(refused.value)
+        await live.value("update {s}.views set code = '\\x00', looks_up = '{{}}' returning 1")
+        await live.settle(shop.Shop)  # what the code looks up is on record again when it is taken up
+        with pytest.raises(CannotDetach, match="looked up by"):
+            await detach(connection, SCHEMA, "Shop.Summary", ACT)
+        for left in ("Letters", "Lines", "Summary"):
+            assert (await detach(connection, SCHEMA, f"Shop.{left}", ACT)).changed
 
 
 async def test_a_view_is_not_retired_while_a_build_would_bring_it_back(rebuilds: RebuildHarness) -> None:

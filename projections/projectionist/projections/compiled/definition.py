@@ -189,6 +189,11 @@ class Definition(ConsumerDefinition):
             found.update(dict.fromkeys((*one.support, one)))
         return tuple(found)
 
+    @property
+    def looked_up_views(self) -> list[str]:
+        """Return the names of the views that it looks up itself."""
+        return [one.name for one in self.looks_up]
+
     @cached_property
     def slots(self) -> Mapping[str, tuple[str, ...]]:
         """Return the default slots of its intents, each with its former names."""

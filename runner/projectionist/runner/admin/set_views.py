@@ -96,6 +96,12 @@ def _changes(row: Record, state: str) -> bool:
             f"a build of {name} is open",
             remedy="Finish it, or `projectionist rebuild --abort`, and try again",
         )
+    if row["lookers"]:
+        lookers = [f"{row['name']}.{looker}" for looker in row["lookers"]]
+        raise CannotDetach(
+            f"{name} is looked up by {', '.join(lookers)}, which could not go on without it, nor the set",
+            remedy=f"`projectionist views detach {lookers[0]}` first",
+        )
     if row["state"] == "live" and not row["others"]:
         raise CannotDetach(
             f"{name} is the only view of its set that batches write",

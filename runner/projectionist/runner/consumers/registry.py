@@ -135,7 +135,9 @@ class Registry:
                 f"consumer {view.full_name!r} has gone on to newer code than this",
                 remedy="Deploy the newer code, or start once with --allow-older-code to go back to this one on purpose",
             )
-        await self._connection.execute(self._sql["set_code_fingerprint"], row["view"], view.code)
+        await self._connection.execute(
+            self._sql["set_code_fingerprint"], row["view"], view.code, view.looked_up_views
+        )
         await self._connection.execute(self._sql["close_consumer_breaker"], row["number"])
         await self._connection.execute(
             self._sql["insert_audit_entry"],

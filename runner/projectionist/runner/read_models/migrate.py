@@ -179,14 +179,16 @@ class ReadModels:
                 return row["number"], row["view"], "joining"
             known = await self._connection.fetchrow(self._sql["select_consumer"], d.consumer)
             number = await self._register_consumer(d) if known is None else known["number"]
-            given = (number, d.name, d.kind, d.revision, d.shape, d.code)
+            given = (number, d.name, d.kind, d.revision, d.shape, d.code, d.looked_up_views)
             row = await self._connection.fetchrow(self._sql["insert_view"], *given)
             assert row is not None, "it was inserted"
             await self._connection.execute(self._sql["increment_epoch"], number)
             return number, row["number"], row["state"]
         row = await self._connection.fetchrow(self._sql["select_view"], change.renamed_from or d.name)
         assert row is not None, "a planned change is about a registered view"
-        await self._connection.execute(self._sql["set_view_shape"], row["view"], d.name, d.shape, d.consumer)
+        await self._connection.execute(
+            self._sql["set_view_shape"], row["view"], d.name, d.shape, d.consumer, d.looked_up_views
+        )
         return row["number"], row["view"], row["state"]
 
     async def _register_consumer(self, d: Definition) -> int:

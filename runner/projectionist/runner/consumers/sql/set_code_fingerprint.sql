@@ -5,6 +5,6 @@ with remembered as (
     union select $1, $2
     on conflict (view, code) do update set adopted = clock_timestamp()
 ), adopted as (
-    update {schema}.views set code = $2 where number = $1 returning consumer
+    update {schema}.views set code = $2, looks_up = $3 where number = $1 returning consumer
 )
 update {schema}.consumers set epoch = epoch + 1 where number = (select consumer from adopted)
