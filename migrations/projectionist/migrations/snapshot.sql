@@ -770,7 +770,7 @@ CREATE TABLE projectionist.operation_items (
     seq bigint,
     intent bigint,
     seen text,
-    CONSTRAINT operation_items_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'tried'::text, 'done'::text, 'failed'::text, 'refused'::text, 'left'::text]))),
+    CONSTRAINT operation_items_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'tried'::text, 'done'::text, 'failed'::text, 'refused'::text]))),
     CONSTRAINT operation_items_subject CHECK (((seq IS NOT NULL) OR (intent IS NOT NULL) OR ((source IS NOT NULL) AND (id IS NOT NULL))))
 )
 WITH (fillfactor='80');
