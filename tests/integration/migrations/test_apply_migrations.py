@@ -156,6 +156,29 @@ async def test_intents_from_before_scopes_were_on_record_have_none_after_the_upg
     assert [tuple(row) for row in rows] == [("later", None), ("old", None)]
 
 
+async def test_items_that_were_left_alone_are_told_by_their_sample_after_the_upgrade(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate_below(22, connection, monkeypatch)
+    await connection.execute(
+        """insert into fresh.operations (kind, chosen, who, reason, rate, patience_s, matched)
+        values ('retry-parked', '{}', 'ann', 'mended', 10, 60, 3);
+        insert into fresh.operation_items
+            (operation, place, alike, sample, judged, consumer, source, id, version, attempts, state)
+        select 1, n, 1, case n when 1 then 1 else 2 end, true, 1, 'shop', n, 1, 1,
+            case n when 1 then 'failed' else 'left' end
+        from generate_series(1, 3) n"""
+    )
+    await migrate(connection, "fresh")
+
+    samples = await connection.fetch(
+        "select sample, items, failed, left_alone, open from fresh.operation_samples order by sample"
+    )
+    assert [tuple(row) for row in samples] == [(1, 1, 1, 0, False), (2, 2, 0, 2, False)]
+    states = await connection.fetch("select state from fresh.operation_items order by place")
+    assert [state for (state,) in states] == ["failed", "waiting", "waiting"]
+
+
 async def test_tables_of_somebody_else_are_not_touched(connection: Connection) -> None:
     await connection.execute("create schema fresh; create table fresh.consumers (x int)")
     with pytest.raises(MigrationError, match=r"postgres\.schema"):
