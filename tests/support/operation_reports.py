@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from projectionist.runner.operations.operation import OperationKind, OperationReport
 
 BEGAN = datetime(2026, 3, 12, 14, 31, 40, tzinfo=UTC)
 
 
-def operation_report(**given: object) -> OperationReport:
+def operation_report(**given: Any) -> OperationReport:
     """An operation that has gone on for ten seconds, as its row says it."""
-    usual = {
+    usual: dict[str, Any] = {
         "number": 17,
         "kind": OperationKind.RETRY_PARKED,
         "chosen": {},
@@ -37,4 +38,4 @@ def operation_report(**given: object) -> OperationReport:
         "pace": None,
         "is_carried_out": True,
     }
-    return OperationReport(**usual | given)  # type: ignore[arg-type]
+    return OperationReport(**usual | given)

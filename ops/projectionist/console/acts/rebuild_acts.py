@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 KIND = "rebuild"
 BOX = "view."
-"""How the box of a view is called in the address of an act on a set."""
+"""Names the box of a view in the address of an act on a set."""
 MEASURED_S = 1.0
 STOPPING = "It was told to stop, and has not ended yet: this page says when it has."
 """For so long the speed of a rebuild is measured: whoever asks for its page waits for it."""

@@ -12,17 +12,16 @@ import asyncpg
 
 from projectionist.core import clock
 from projectionist.core.operator import NotThere, TooLate
-from projectionist.core.postgres import connections
 from projectionist.core.postgres.error_text import said
 from projectionist.core.states import ItemState, OperationOutcome
 from projectionist.core.testpoints import announce
 from projectionist.runner.operations.operation import CARRIED_S, OperationReport, SampleStep, next_step
-from projectionist.runner.operations.operation_store import OperationStore, StopRequested
+from projectionist.runner.operations.operation_store import StopRequested, lent_store
 
 if TYPE_CHECKING:
     from projectionist.core.settings.settings import Postgres
     from projectionist.runner.operations.operation import SampleStanding
-    from projectionist.runner.operations.operation_store import Grant, OperationItem
+    from projectionist.runner.operations.operation_store import Grant, OperationItem, OperationStore
 
     Do = Callable[[OperationItem], Awaitable[None]]
     Told = Callable[[OperationReport], object]
@@ -137,15 +136,10 @@ async def last_word(
 async def _said(postgres: Postgres, grant: Grant, note: str, outcome: OperationOutcome | None) -> None:
     """Say it if the database can be had; without a word the row says since when nobody carries it out."""
     try:
-        async with asyncio.timeout(LAST_WORD_S):
-            connection = await connections.connect(postgres, application_name="projectionist operations")
-            try:
-                store = OperationStore(connection, postgres.schema)
-                if outcome is None:
-                    await store.let_go(grant, note)
-                else:
-                    await store.end(grant, outcome, note)
-            finally:
-                connection.terminate()
+        async with asyncio.timeout(LAST_WORD_S), lent_store(postgres) as store:
+            if outcome is None:
+                await store.let_go(grant, note)
+            else:
+                await store.end(grant, outcome, note)
     except Exception:  # noqa: BLE001 - who ends for one reason says that, and no other
         announce("operation.silent")

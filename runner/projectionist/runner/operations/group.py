@@ -43,7 +43,7 @@ async def carry_out(
 
 
 class GroupVerb:
-    """What an operation does to one of its items."""
+    """Does what an operation does to one of its items."""
 
     def __init__(self, connection: Connection, schema: str, kind: OperationKind, act: Act) -> None:
         self._connection, self._schema, self._kind, self._act = connection, schema, kind, act

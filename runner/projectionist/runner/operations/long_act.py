@@ -24,7 +24,13 @@ from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.testpoints import announce
 from projectionist.runner.history.progress import Watched
 from projectionist.runner.operations.carrier import LAST_WORD_S
-from projectionist.runner.operations.operation_store import Grant, OperationStore, StopRequested
+from projectionist.runner.operations.operation_store import (
+    NAME,
+    Grant,
+    OperationStore,
+    StopRequested,
+    lent_store,
+)
 
 if TYPE_CHECKING:
     from projectionist.core.operator import Act
@@ -49,7 +55,8 @@ async def long_act(
     Raises ActStopped where somebody asks for an end: what is inside is cancelled then.
     """
     watched = _AllPhases(progress)
-    grant = await _begun(postgres, kind, about, act, owner)
+    async with lent_store(postgres) as store:
+        grant = await store.begin_long_act(kind, about, act, owner)
     announce("long_act.begun")
     keeper = _SignsOfLife(postgres, grant, watched)
     beside = BackgroundThread(f"operation {grant.number}", keeper.keep)
@@ -94,31 +101,18 @@ class _AllPhases(Watched):
         return self.whole / max(clock.now() - self._began, 1e-3)
 
 
-async def _begun(postgres: Postgres, kind: OperationKind, about: str, act: Act, owner: str) -> Grant:
-    connection = await connections.connect(postgres, application_name="projectionist operations")
-    try:
-        return await OperationStore(connection, postgres.schema).begin_long_act(kind, about, act, owner)
-    finally:
-        connection.terminate()
-
-
 async def _end(
     postgres: Postgres, grant: Grant, watched: _AllPhases, outcome: OperationOutcome, note: str | None
 ) -> None:
     """Say how it ended, if the database can be had; without a word the row says that nobody carries it out."""
     with suppress(Exception):
-        async with asyncio.timeout(LAST_WORD_S):
-            connection = await connections.connect(postgres, application_name="projectionist operations")
-            try:
-                store = OperationStore(connection, postgres.schema)
-                told = (watched.total, watched.done, watched.per_s)
-                if outcome is OperationOutcome.DONE:
-                    told = (watched.whole, watched.whole, watched.whole_per_s)
-                with suppress(StopRequested):
-                    await store.beat(grant, watched.phase, *told)
-                await store.end(grant, outcome, note)
-            finally:
-                connection.terminate()
+        async with asyncio.timeout(LAST_WORD_S), lent_store(postgres) as store:
+            told = (watched.total, watched.done, watched.per_s)
+            if outcome is OperationOutcome.DONE:
+                told = (watched.whole, watched.whole, watched.whole_per_s)
+            with suppress(StopRequested):
+                await store.beat(grant, watched.phase, *told)
+            await store.end(grant, outcome, note)
 
 
 class _SignsOfLife:
@@ -143,9 +137,7 @@ class _SignsOfLife:
         """Give one; return the connection, None where there was trouble: then it is tried again."""
         at = self._watched
         try:
-            connection = connection or await connections.connect(
-                self._postgres, application_name="projectionist operations"
-            )
+            connection = connection or await connections.connect(self._postgres, application_name=NAME)
             store = OperationStore(connection, self._postgres.schema)
             await store.beat(self._grant, at.phase, at.total, at.done, at.per_s)
         except Exception as error:

@@ -10,6 +10,7 @@ import asyncpg
 import msgspec
 
 from projectionist.core.operator import NotThere, TooLate
+from projectionist.core.postgres import connections
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.outbox.admin.intent_actions import IntentActions
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.operator import Act
     from projectionist.core.postgres.connections import Connection
+    from projectionist.core.settings.settings import Postgres
     from projectionist.core.states import ItemState, OperationOutcome
     from projectionist.runner.operations.operation import Chosen
 
@@ -37,6 +39,8 @@ MOST = 1_000_000
 LOOK = "Look at it: `projectionist operations show {}`"
 GROUPS = 50
 """So many of its groups are shown."""
+NAME = "projectionist operations"
+"""What PostgreSQL knows connections by over which it is told how an operation goes."""
 DECIDED = "somebody has decided about it meanwhile"
 
 
@@ -316,3 +320,13 @@ def _not_taken(one: OperationReport) -> TooLate:
         f"{one.owner} carries operation {one.number} out, and gave a sign of life {one.silent_s:.0f} s ago",
         remedy=f"Watch it: `projectionist operations watch {one.number}`",
     )
+
+
+@asynccontextmanager
+async def lent_store(postgres: Postgres) -> AsyncIterator[OperationStore]:
+    """Lend a store over a connection of its own, for a word or two."""
+    connection = await connections.connect(postgres, application_name=NAME)
+    try:
+        yield OperationStore(connection, postgres.schema)
+    finally:
+        connection.terminate()
