@@ -39,6 +39,7 @@ class Twin:
         self._rows = ReadModel(
             table, schema, generation=1
         )  # select … = any($1); insert … on conflict do update
+        self._upsert = self._rows.upsert.replace("::text::", "::")  # arrays as anybody would pass them
         self._barrier = barrier_key(schema, number)
         self._placed: set[str] = set()
         self._batches = itertools.count(1)
@@ -60,7 +61,7 @@ class Twin:
             found = await self._connection.fetch(self._rows.load, orders)  # 8
             rows = {row[0]: list(row) for row in found}
             versions, seqs = fold(events, dict(map(tuple, positions)), rows)
-            await run(self._rows.upsert, *zip(*sorted(rows.values()), strict=True))  # 9
+            await run(self._upsert, *zip(*sorted(rows.values()), strict=True))  # 9
             moved = (
                 [versions[aggregate] for aggregate in aggregates],
                 [seqs[aggregate] for aggregate in aggregates],

@@ -15,7 +15,7 @@ from projectionist.projections.folding.fold import fold
 from projectionist.projections.folding.set_fold import ViewSteps, fold_views
 from projectionist.runner.batch.handlers import ordered, step_of
 from projectionist.runner.batch.planning import AggregatePlan, LockedPosition, alone, plan_aggregate
-from projectionist.runner.batch.row_key_type import OwnType, RowOwner
+from projectionist.runner.batch.row_key_type import OwnType, row_owner
 from projectionist.runner.decoding.delivery import Delivery
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class MemoryConsumer:
                 only,
                 view.rows,
                 looked_up=view.lookup_rows.of(only),
-                own=RowOwner(view.own, order),
+                own=row_owner(view.own, only, order),
             )
             view.keep(found.rows)
             self._ask((order[at][1], "", made) for at, made in found.intents)
@@ -191,7 +191,7 @@ class MemoryConsumer:
                 steps=some,
                 loaded=view.rows,
                 looked_up=view.lookup_rows.of(some),
-                own=RowOwner(view.own, order),
+                own=row_owner(view.own, some, order),
                 kind=view.own,
             )
             for view, some in zip(self.views, steps, strict=True)

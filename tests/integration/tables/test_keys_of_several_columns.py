@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 from projectionist.projections import definition
 from projectionist.projections.tables import ddl
-from projectionist.projections.tables.row_statements import ReadModel, Row, arguments
+from projectionist.projections.tables.row_statements import ReadModel, Row
 from projectionist.projections.tables.table import Table
 
 SCHEMA = "projectionist"
@@ -60,8 +60,8 @@ def test_rows_are_read_locked_written_and_deleted_by_their_whole_key(
     model, key = ReadModel(LEDGER, SCHEMA, 1), ReadModel(LEDGER, SCHEMA, 1).key
     session.execute(f"truncate {ddl.physical(LEDGER, SCHEMA, 1)}")
     made = {one: ledger_row(one, pieces) for one, pieces in sorted(rows.items())}
-    returned = session.fetch(model.insert_absent, *arguments(made.values()))
-    session.fetch(model.upsert, *arguments([ledger_row(one, 10 + n) for one, n in rows.items()]))
+    returned = session.fetch(model.insert_absent, *model.arguments(made.values()))
+    session.fetch(model.upsert, *model.arguments([ledger_row(one, 10 + n) for one, n in rows.items()]))
     locked = session.fetch(model.load_locked, *key.arrays(made))
 
     assert len(returned) == len(made)
@@ -81,7 +81,7 @@ def test_keys_are_found_by_all_their_columns_and_none_by_joined_texts(session: S
     model = ReadModel(LEDGER, SCHEMA, 1)
     one = (UUID(int=1), date(2026, 1, 1), "a", "b/c")
     other = (UUID(int=1), date(2026, 1, 1), "a/b", "c")
-    session.fetch(model.upsert, *arguments([ledger_row(one, 1)]))
+    session.fetch(model.upsert, *model.arguments([ledger_row(one, 1)]))
 
     assert session.fetch(model.load, *model.key.arrays([other])) == []
     assert session.fetch(model.load, *model.key.arrays([])) == []
@@ -170,7 +170,7 @@ async def test_two_sessions_lock_rows_in_one_order_whatever_order_they_ask_in(da
     keys = [(f"o{n % 3}", n) for n in range(30)]
     async with asyncpg.create_pool(database, min_size=3, max_size=3) as pool:
         await pool.execute(ddl.create_table(LINES, SCHEMA, 1))
-        await pool.execute(model.upsert, *arguments([(*key, "x", 1) for key in keys]))
+        await pool.execute(model.upsert, *model.arguments([(*key, "x", 1) for key in keys]))
         async with pool.acquire() as first, pool.acquire() as second:
             async with first.transaction():
                 await first.fetch(model.load_locked, *model.key.arrays([min(keys)]))

@@ -17,7 +17,7 @@ from tests.unit.projections.shop import OrderSummary
 from projectionist.projections import Event, Projection, definition, on
 from projectionist.projections.folding.fold import fold
 from projectionist.projections.tables import ddl
-from projectionist.projections.tables.row_statements import ReadModel, arguments
+from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.projections.tables.table import Table
 
 OURS = "projectionist"
@@ -56,10 +56,10 @@ class Session:
         absent = [row for key, row in kept.items() if key not in loaded]
         present = [row for key, row in kept.items() if key in loaded]
         if absent:
-            fresh = self.run(self.connection.fetch(MODEL.insert_absent, *arguments(absent)))
+            fresh = self.run(self.connection.fetch(MODEL.insert_absent, *MODEL.arguments(absent)))
             assert len(fresh) == len(absent)
         if present:
-            self.run(self.connection.execute(MODEL.upsert, *arguments(present)))
+            self.run(self.connection.execute(MODEL.upsert, *MODEL.arguments(present)))
         self.run(self.connection.execute(MODEL.delete, [key for key in rows if key not in kept]))
 
     def clear(self) -> None:
@@ -147,7 +147,7 @@ def test_a_row_the_database_makes_from_its_defaults_is_the_one_a_handler_starts_
 def test_a_peer_that_inserted_first_shows_as_a_short_answer(session: Session) -> None:
     session.write({"a": stored("a", {"number": 1})}, {})
     rows = [stored(key, {"number": 2}) for key in ("b", "a")]
-    fresh = session.run(session.connection.fetch(MODEL.insert_absent, *arguments(rows)))
+    fresh = session.run(session.connection.fetch(MODEL.insert_absent, *MODEL.arguments(rows)))
     assert [row[0] for row in fresh] == ["b"]
     assert session.load(["a"])["a"][2] == 1
 

@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 from projectionist.projections import definition
 from projectionist.projections.tables import ddl
-from projectionist.projections.tables.row_statements import ReadModel, arguments
+from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.projections.tables.table import Table
 from projectionist.projections.tables.table_key import MOST_ROWS
 
@@ -165,7 +165,7 @@ async def test_rows_that_are_upserted_are_found_below_their_prefix(database: str
     model = ReadModel(LINES, SCHEMA, 1)
     connection = await asyncpg.connect(database)
     async with connection.transaction():
-        await connection.execute(model.upsert, *arguments([("new", no, "a", 1) for no in (3, 1, 2)]))
+        await connection.execute(model.upsert, *model.arguments([("new", no, "a", 1) for no in (3, 1, 2)]))
         rows = await connection.fetch(model.below, *model.key.arrays([("new", 2)], [("new",)][:0]))
         below = await connection.fetch(model.below, *model.key.arrays((), [("new",)]))
     await connection.close()

@@ -29,7 +29,6 @@ def folded(
     cls: type,
     *events: tuple[str, AnyEvent],
     loaded: Mapping[Any, tuple[Any, ...]] | None = None,
-    excluded: Mapping[str | int, int] | None = None,
 ) -> FoldResult:
     """The fold of these events over `loaded` rows."""
-    return fold(definition(cls), steps_of(cls, events), loaded or {}, excluded)
+    return fold(definition(cls), steps_of(cls, events), loaded or {})

@@ -17,7 +17,7 @@ from projectionist.projections.tables import ddl
 from projectionist.projections.tables.columns import columns_of
 from projectionist.projections.tables.ddl import ColumnSpec, NeedsRebuild
 from projectionist.projections.tables.json_columns import narrowed, outlined
-from projectionist.projections.tables.row_statements import ReadModel, arguments
+from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.projections.tables.sql_tables import resolved
 from projectionist.projections.tables.table import Table
 
@@ -201,7 +201,7 @@ def test_rows_are_written_as_an_array_a_column() -> None:
     chosen = (
         'insert into "pro"."order_summary__g2" ("order_id", "email", "total_cents", "status", "parcels") '
         'select u."order_id", u."email", u."total_cents", u."status", u."parcels"::jsonb '
-        "from unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[]) "
+        "from unnest($1::text::text[], $2::text::text[], $3::text::bigint[], $4::text::text[], $5::text[]) "
         'as u ("order_id", "email", "total_cents", "status", "parcels")'
     )
     assert statements.upsert == (
@@ -212,7 +212,9 @@ def test_rows_are_written_as_an_array_a_column() -> None:
         f'{chosen} order by u."order_id" collate "C" on conflict ("order_id") do nothing returning "order_id"'
     )
     assert statements.delete == 'delete from "pro"."order_summary__g2" where "order_id" = any($1::text[])'
-    assert arguments([("a", 1), ("b", 2)]) == [("a", "b"), (1, 2)]
+    rows = [("a", 'of "b"', 1, "paid", '["x"]'), ("b", None, 2, "null", "[]")]
+    written = ['{"a","b"}', '{"of \\"b\\"",null}', "{1,2}", '{"paid","null"}', ('["x"]', "[]")]
+    assert statements.arguments(rows) == written, "the driver looks at documents alone by themselves"
 
 
 def test_a_row_that_is_nothing_but_its_key_is_left_alone_when_it_is_there() -> None:

@@ -193,13 +193,6 @@ def test_a_handler_cannot_change_the_key_of_its_row() -> None:
     assert "a handler changed it" in folded(Moving, ("o-1", OrderPaid("o-1"))).failures["/o-1"].message
 
 
-def test_excluded_units_are_left_out_from_their_index_on() -> None:
-    events = [placed(1, 10), placed(2, 20), ("o-1", OrderPaid("o-1"))]
-    result = folded(OrderSummary, *events, excluded={"/o-1": 2})
-    assert result.rows["o-1"] == ("o-1", "ann@example.org", 10, "placed", "[]")
-    assert (result.intents, result.failures) == ([], {})
-
-
 def test_without_order_a_failure_stops_its_own_event_alone() -> None:
     class Loose(
         Projection,

@@ -1,4 +1,4 @@
-"""The fold of a set: event by event through all views, in all of them or in none."""
+"""The fold of a set: all views follow an event, or none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from projectionist.outbox.intents.intent import EmittedIntent
 from projectionist.projections import Envelope, Event
 from projectionist.projections.compiled.definition import Definition, consumer_definition
 from projectionist.projections.event import type_of
-from projectionist.projections.folding.fold import fold
+from projectionist.projections.folding.fold import KeyOwner, fold
 from projectionist.projections.folding.set_fold import SetFoldResult, ViewSteps, fold_views
 from projectionist.projections.folding.step import Step, prepared
 
@@ -26,7 +26,23 @@ EVENTS = st.one_of(
     st.builds(Paid, st.integers(0, 3)),
     st.just(Cancelled()),
 )
-HISTORIES = st.lists(st.tuples(st.sampled_from(["o1", "o2", "o3"]), EVENTS), max_size=20)
+GOOD_EVENTS = st.one_of(
+    st.builds(Placed, st.sampled_from(["ann", "bob"]), st.lists(st.integers(0, 9), max_size=3).map(tuple)),
+    st.builds(Paid, st.integers(1, 3)),
+    st.just(Cancelled()),
+)
+ORDERS = st.sampled_from(["o1", "o2", "o3"])
+HISTORIES = st.lists(st.tuples(ORDERS, EVENTS), max_size=20)
+
+
+class AnyOwner:
+    """Lets aggregates of every type have rows."""
+
+    def check(self, step: Step) -> None:
+        """Refuse nothing."""
+
+    def applied(self, step: Step) -> None:
+        """Decide nothing."""
 
 
 def steps_of(view: Definition, events: Sequence[tuple[str, Event]]) -> list[Step]:
@@ -40,11 +56,15 @@ def steps_of(view: Definition, events: Sequence[tuple[str, Event]]) -> list[Step
 
 
 def run(
-    events: Sequence[tuple[str, Event]], *, views: Sequence[Definition] = (), alone: bool = False
+    events: Sequence[tuple[str, Event]],
+    *,
+    views: Sequence[Definition] = (),
+    alone: bool = False,
+    own: KeyOwner | None = None,
 ) -> SetFoldResult:
     """Fold these events through the views, beginning with empty tables."""
     parts = [
-        ViewSteps(definition=view, steps=steps_of(view, events), loaded={})
+        ViewSteps(definition=view, steps=steps_of(view, events), loaded={}, own=own)
         for view in views or (SUMMARY, LINES, SPEND, RECEIPTS)
     ]
     return fold_views(parts, alone=alone)
@@ -82,6 +102,19 @@ def test_a_set_of_one_view_equals_the_view_alone(events: list[tuple[str, Event]]
         assert {unit: one.step.index for unit, one in alone.failures.items()} == {
             unit: one.step.index for unit, (_, one) in set_of_one.failures.items()
         }
+
+
+@given(st.lists(st.tuples(ORDERS, GOOD_EVENTS), max_size=20), st.lists(st.tuples(ORDERS, EVENTS), max_size=2))
+def test_view_after_view_equals_event_by_event(
+    good: list[tuple[str, Event]], more: list[tuple[str, Event]]
+) -> None:
+    """Whoever has yet to decide whose ids are keys has all views folded event by event."""
+    for events in (good, good + more):
+        found, by_event = run(events), run(events, own=AnyOwner())
+        assert (found.rows, found.idle) == (by_event.rows, by_event.idle)
+        asked = [(index, at, one.intent) for index, at, one in found.intents]
+        assert asked == [(index, at, one.intent) for index, at, one in by_event.intents]
+        assert found.failures.keys() == by_event.failures.keys()
 
 
 @given(HISTORIES, st.permutations([0, 1, 2, 3]))

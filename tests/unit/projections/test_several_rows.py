@@ -207,7 +207,9 @@ def test_rows_made_and_deleted_in_one_batch_equal_single_batches(
     stopped: dict[str | int, int] = {}
     intents = []
     for step in steps:
-        one = fold(definition(SHOP.Lines), [step], dict(rows), stopped)
+        if step.aggregate in stopped:
+            continue
+        one = fold(definition(SHOP.Lines), [step], dict(rows))
         rows = {key: row for key, row in {**rows, **one.rows}.items() if row is not None}
         stopped |= {unit: failure.step.index for unit, failure in one.failures.items()}
         intents += one.intents

@@ -164,6 +164,11 @@ class Definition(ConsumerDefinition):
         return tuple(sorted(found))
 
     @cached_property
+    def has_several(self) -> bool:
+        """Return whether any handler has several rows."""
+        return any(handler.several for handler in self.handlers.values())
+
+    @cached_property
     def references(self) -> tuple[Reference[Any], ...]:
         """Return the tables of others that its handlers look up, by name."""
         asked = {ask.source for handler in self.handlers.values() for ask in handler.asks}

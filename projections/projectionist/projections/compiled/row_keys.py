@@ -151,7 +151,7 @@ def reader(where: str, column: Column) -> Callable[[str], Any]:
     elif column.kind is date:
         parse = date.fromisoformat
     elif issubclass(column.kind, Enum):
-        members = {str(member.value): member.value for member in column.kind}
+        members = {str(member.value): column.canonical(member) for member in column.kind}
         return lambda text: _listed(members, text)
     else:
         raise DefinitionError(

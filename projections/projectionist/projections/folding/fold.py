@@ -52,27 +52,23 @@ def fold(
     definition: Definition,
     steps: Sequence[Step],
     loaded: Mapping[Any, Row],
-    excluded: Mapping[Unit, int] | None = None,
     looked_up: LookedUpRows | None = None,
     own: KeyOwner | None = None,
 ) -> FoldResult:
     """Run `steps` in their order over `loaded` rows (by key, in database form; absent keys are absent rows).
 
     A step that fails stops its unit from there on: its aggregate, or itself alone where the definition is
-    unordered. `excluded` leaves units out from a step index on, for a caller that knows of more failures. `looked_up`
-    holds what the steps look up.
+    unordered. `looked_up` holds what the steps look up.
     """
     looked_up = LookedUpRows() if looked_up is None else looked_up
     rows = Rows(definition.cls, definition.table, loaded, looked_up) if definition.table else None
     apply = reactor_of(definition, looked_up) if rows is None else rows.apply
     alone = definition.sequence == "unordered"
-    cut: dict[Unit, int] = dict(excluded or {})
     failures: dict[Unit, Failure] = {}
     intents: list[tuple[int, Emitted]] = []
     idle: list[Step] = []
     for step in steps:
-        unit: Unit = step.index if alone else step.aggregate
-        if cut and cut.get(unit, step.index + 1) <= step.index:
+        if failures and (step.index if alone else step.aggregate) in failures:
             continue
         try:
             if own is not None:
@@ -81,7 +77,7 @@ def fold(
         except RAISED as error:  # a handler is a user's code: what it raises is its event's failure
             if is_ours(error):
                 raise
-            cut[unit] = step.index
+            unit = step.index if alone else step.aggregate
             failures[unit] = failure_of(step, error, "" if rows is None else rows.where(step.handler))
             continue
         if own is not None:

@@ -51,8 +51,18 @@ class Rows:
     """Applies steps to rows. A step that raises leaves no trace: its instance is dropped."""
 
     __slots__ = (
-        *("_below", "_cells", "_class", "_columns", "_defaults", "_documents", "_key", "_loaded", "_places"),
-        *("_looked_up", "_plain", "_thaws", "failing"),
+        *(
+            "_below",
+            "_canonical",
+            "_cells",
+            "_class",
+            "_columns",
+            "_defaults",
+            "_documents",
+            "_key",
+            "_loaded",
+        ),
+        *("_is_as_made", "_looked_up", "_places", "_plain", "_thaws", "failing"),
     )
 
     def __init__(
@@ -69,9 +79,12 @@ class Rows:
         self._looked_up = LookedUpRows() if looked_up is None else looked_up
         self._defaults = [column.default for column in table.columns]
         self._places = range(len(table.columns))
+        self._canonical = [_refused if column.is_key else column.canonical for column in table.columns]
         self._documents = {at for at, column in enumerate(table.columns) if column.is_json}
         self._thaws = [(at, column.thaw) for at, column in enumerate(table.columns) if column.thaw]
         self._plain = not self._thaws and not self._documents
+        self._is_as_made = not (self._thaws or hasattr(cls, "__post_init__"))
+        """An instance holds the very values it is made of."""
         self.failing: Any = None
         """The key of the row with which a handler of several ran last: that on which it fails."""
 
@@ -190,7 +203,9 @@ class Rows:
         if answer is not None and answer.delete:
             cell.stored = None
         else:
-            self._settle(cell, row)
+            after = astuple(row)
+            if not (self._plain and self._is_stored(cell, after)):
+                self._settle(cell, row, after)
             cell.row = row
         return answer
 
@@ -206,24 +221,20 @@ class Rows:
                 self._defaults[at] = value
             base = tuple(self._defaults)
         cell.base = base
+        values: Iterable[Any] = base
         if self._thaws:
-            values = list(base)
+            values = changed = list(base)
             for at, thaw in self._thaws:
-                values[at] = thaw(values[at])
-            row = self._class(*values)
-        else:
-            row = self._class(*base)
-        cell.live = astuple(row)
+                changed[at] = thaw(changed[at])
+        row = self._class(*values)
+        cell.live = base if self._is_as_made else astuple(row)
         return row
 
-    def _settle(self, cell: Cell, row: Any) -> None:
-        """Bring assigned values into database form, in the tuple and in the instance."""
-        live, after = cell.live, astuple(row)
-        if self._plain and self._is_stored(cell, live, after):
-            return
+    def _settle(self, cell: Cell, row: Any, after: Row) -> None:
+        """Bring assigned values, which stand in the instance by now, into database form: in the tuple, and there."""
         values: list[Any] | None = None
         written = False
-        for at in self._changed(live, after):
+        for at in self._changed(cell.live, after):
             column, new = self._columns[at], after[at]
             value = column.stored(new)
             if column.is_key and value != cell.base[at]:
@@ -242,17 +253,16 @@ class Rows:
                 cell.base = tuple(values)
         cell.stored = cell.base
 
-    def _is_stored(self, cell: Cell, live: Row, after: Row) -> bool:
+    def _is_stored(self, cell: Cell, after: Row) -> bool:
         """Settle values assigned in database form, as they nearly always are; False if any is not."""
-        written = False
-        for at in compress(self._places, map(is_not, live, after)):
-            column, new = self._columns[at], after[at]
-            try:
-                if column.is_key or column.canonical(new) is not new:
+        written, canonical = False, self._canonical
+        try:
+            for at in compress(self._places, map(is_not, cell.live, after)):
+                if canonical[at](after[at]) is not after[at]:
                     return False
-            except BadValue:  # `_settle` raises it with the column's name
-                return False
-            written = True
+                written = True
+        except BadValue:  # `_settle` raises it with the column's name
+            return False
         if written:
             cell.base = cell.live = after
         cell.stored = cell.base
@@ -267,3 +277,11 @@ class Rows:
                 if old is not new or at in self._documents
             ]
         return compress(self._places, map(is_not, live, after))
+
+
+def _refused(value: object) -> object:
+    """Answer for the column of a key, which no handler may assign: with another object than was given."""
+    return _OTHER
+
+
+_OTHER = object()

@@ -1,13 +1,16 @@
-"""Fold of a view set: a batch of events over the rows of several views, event by event through all of them. Pure.
+"""Fold of a view set: a batch of events over the rows of several views; all of them follow an event, or none. Pure.
 
-What an event does, it does in all views or in none: where a handler raises, the rows that the event has met in the
-views before it are put back as they were, and its intents are forgotten. View by view would be a little faster, but
-what one view made of events that fail in another would have to be folded again without them.
+Views that look nothing up in each other are folded one after the other, which is the fastest. Where a handler
+raises, what other views made of its event and of those behind it must not stand: then, where views do look into each
+other, and where no event has decided yet whose ids are keys, all is folded event by event, through all views. There an
+event that fails puts back the rows that it met in the views before, and its intents are forgotten.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -16,7 +19,7 @@ from projectionist.core.user_errors import RAISED, is_ours
 from projectionist.outbox.intents.schedule import Emitted
 from projectionist.projections.compiled.definition import Definition
 from projectionist.projections.folding.failure import Failure, failure_of
-from projectionist.projections.folding.fold import KeyOwner, reactor_of
+from projectionist.projections.folding.fold import FoldResult, KeyOwner, fold, reactor_of
 from projectionist.projections.folding.looked_up import LookedUpRows, RowKind
 from projectionist.projections.folding.rows import Row, Rows, Undo
 from projectionist.projections.folding.step import Step, Unit
@@ -78,6 +81,32 @@ def fold_views(views: Sequence[ViewSteps], *, alone: bool) -> SetFoldResult:
 
     An event that fails in one view stops its unit in all of them from there on: its aggregate, or with `alone` itself.
     """
+    if any(one.own is not None or one.definition.looks_up for one in views):
+        return _by_event(views, alone=alone)
+    done: list[FoldResult] = []
+    for one in views:
+        done.append(fold(one.definition, one.steps, one.loaded, one.looked_up))
+        if done[-1].failures:
+            return _by_event(views, alone=alone)
+    return _joined(views, done)
+
+
+def _joined(views: Sequence[ViewSteps], done: Sequence[FoldResult]) -> SetFoldResult:
+    """Put together what was made in each view by itself, where nothing has failed."""
+    intents = [(index, at, emitted) for at, one in enumerate(done) for index, emitted in one.intents]
+    intents.sort(key=itemgetter(0, 1))
+    idle = Counter(step.index for one in done for step in one.idle)
+    met = Counter(step.index for one in views for step in one.steps) if idle else idle
+    return SetFoldResult(
+        rows=[one.rows for one in done],
+        intents=intents,
+        failures={},
+        idle=sorted(index for index, times in idle.items() if times == met[index]),
+    )
+
+
+def _by_event(views: Sequence[ViewSteps], *, alone: bool) -> SetFoldResult:
+    """Run event after event through all views."""
     parts = [_Part(one) for one in views]
     rows = {one.definition: part.rows for one, part in zip(views, parts, strict=True)}
     kinds = {one.definition: one.kind for one in views}
@@ -89,7 +118,7 @@ def fold_views(views: Sequence[ViewSteps], *, alone: bool) -> SetFoldResult:
             is_all=False,
         )
     done = SetFoldResult([], [], {}, [])
-    for index, steps in _by_event(views):
+    for index, steps in _steps_by_event(views):
         unit: Unit = index if alone else steps[0][1].aggregate
         if unit not in done.failures:
             _apply(index, steps, unit, parts, done)
@@ -126,7 +155,7 @@ def _apply(
         done.idle.append(index)
 
 
-def _by_event(views: Sequence[ViewSteps]) -> list[tuple[int, list[tuple[int, Step]]]]:
+def _steps_by_event(views: Sequence[ViewSteps]) -> list[tuple[int, list[tuple[int, Step]]]]:
     events: dict[int, list[tuple[int, Step]]] = {}
     for at, view in enumerate(views):
         for step in view.steps:

@@ -18,6 +18,10 @@ Unit = str | int
 """The scope of a failure: an aggregate, or where order does not count, the single step by its index."""
 
 
+Occurrence = tuple[int, str, AnyEvent, Callable[[], Envelope], str, str | None, int | None]
+"""Holds what the steps of all views are made of: place, type, event, envelope, aggregate, its id, version."""
+
+
 class Step(msgspec.Struct, gc=False):
     """One event on its way through the fold."""
 

@@ -46,6 +46,9 @@ def text(value: Any) -> str:
 
 def key_text(value: Any) -> str:
     """Return text of a row key: not longer than an index entry should be."""
+    if value.__class__ is str and value.isascii() and len(value) <= MOST_KEY_BYTES and "\0" not in value:
+        usual: str = value  # it is asked for each event and view
+        return usual
     plain = text(value)
     if len(plain) > MOST_KEY_BYTES or len(plain.encode()) > MOST_KEY_BYTES:
         raise BadValue(f"is longer than {MOST_KEY_BYTES} bytes, too long for a key")

@@ -12,11 +12,11 @@ import msgspec
 from projectionist.projections.folding.failure import FailureKind
 from projectionist.projections.folding.fold import fold
 from projectionist.projections.folding.set_fold import ViewSteps, fold_views
-from projectionist.projections.folding.step import Step, prepared
+from projectionist.projections.folding.step import Occurrence, Step, prepared
 from projectionist.runner.batch.lookup_reader import not_live
 from projectionist.runner.batch.outcomes import FailedAt
 from projectionist.runner.batch.retry_policy import FailureReason, Refusal, next_attempt
-from projectionist.runner.batch.row_key_type import OwnType, RowOwner, kind_of
+from projectionist.runner.batch.row_key_type import OwnType, RowOwner, kind_of, row_owner
 from projectionist.runner.batch.wanted_rows import WantedRows, bounded, wanted_rows
 from projectionist.runner.batch.writes import Again
 
@@ -114,9 +114,13 @@ class PureHandlers:
         retry = self._consumer.policy.retry
         broken = preset(courses, retry, refusal)
         order = ordered(courses, broken)
-        parts = [self._part(view, order) for view in self._consumer.views]
+        met = [
+            occurrence(index, delivery) for index, (_, delivery) in enumerate(order) if is_handled(delivery)
+        ]
+        kinds = {kind_of(one[4]) for one in met}
+        parts = [self._part(view, met) for view in self._consumer.views]
         for part in in_lock_order(parts):
-            await self._load(part, order)
+            await self._load(part, order, kinds)
         for part in parts:
             await self._look_up(part, parts)
         if len(parts) == 1:
@@ -132,24 +136,25 @@ class PureHandlers:
             await self._decide(part)
         return batch
 
-    def _part(self, view: View, order: Sequence[tuple[int, Delivery]]) -> ViewBatch:
+    def _part(self, view: View, met: Sequence[Occurrence]) -> ViewBatch:
         definition = view.definition
-        steps = bounded(
-            one for index, (_, d) in enumerate(order) if (one := step_of(definition, index, d)) is not None
-        )
-        return ViewBatch(view=view, steps=steps, table=self._tables.get(view.number), kind=view.owned())
+        handlers = definition.handlers
+        steps = (prepared(definition, *one) for one in met if one[1] in handlers)
+        listed = bounded(steps) if definition.has_several else list(steps)
+        return ViewBatch(view=view, steps=listed, table=self._tables.get(view.number), kind=view.owned())
 
-    async def _load(self, part: ViewBatch, order: Sequence[tuple[int, Delivery]]) -> None:
-        """Read the rows that the steps need, and whose ids may be their keys."""
+    async def _load(
+        self, part: ViewBatch, order: Sequence[tuple[int, Delivery]], kinds: AbstractSet[str]
+    ) -> None:
+        """Read the rows that the steps need, and whose ids may be their keys; `kinds`: the types of all aggregates."""
         if part.table is None or not part.steps:
             return
         wanted = part.wanted = wanted_rows(part.steps)
         wanted.check((), len(part.steps))
         part.loaded = await part.table.load(wanted)
         wanted.check(part.loaded, len(part.steps))
-        own = part.kind
-        if any(step.handler.own and kind_of(step.aggregate) != own.known for step in part.steps):
-            part.own = RowOwner(own, order)
+        if kinds != {part.kind.known}:
+            part.own = row_owner(part.kind, part.steps, order)
 
     async def _look_up(self, part: ViewBatch, parts: Sequence[ViewBatch]) -> None:
         """Read what the steps look up, in a statement that begins behind the locks of rows of all views: whoever this
@@ -295,10 +300,19 @@ def _after(
 
 def step_of(definition: Definition, index: int, delivery: Delivery) -> Step | None:
     """Return the fold's view of a delivery; None for one that no handler declares, or that was decided against."""
-    event, aggregate = delivery.event, delivery.aggregate
-    if event is None or delivery.discarded or delivery.type not in definition.handlers:
+    if not is_handled(delivery) or delivery.type not in definition.handlers:
         return None
+    return prepared(definition, *occurrence(index, delivery))
+
+
+def is_handled(delivery: Delivery) -> bool:
+    """Return whether handlers may get this delivery: its event was read, and nobody has decided against it."""
+    return delivery.event is not None and not delivery.discarded
+
+
+def occurrence(index: int, delivery: Delivery) -> Occurrence:
+    """Take out of a delivery what the steps of all views are made of."""
+    event, aggregate = delivery.event, delivery.aggregate
+    assert event is not None, "it is handled"
     own = None if aggregate is None else aggregate.partition("/")[2]
-    return prepared(
-        definition, index, delivery.type, event, delivery.envelope, aggregate or "", own, delivery.version
-    )
+    return index, delivery.type, event, delivery.envelope, aggregate or "", own, delivery.version

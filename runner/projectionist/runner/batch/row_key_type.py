@@ -66,6 +66,13 @@ class RowOwner:
             self.decided = kind_of(delivery.aggregate), named(delivery)
 
 
+def row_owner(own: OwnType, steps: Sequence[Step], events: Sequence[tuple[int, Delivery]]) -> RowOwner | None:
+    """Return what follows the type through the fold of these steps; None where it is known, and that of them all."""
+    if any(step.handler.own and kind_of(step.aggregate) != own.known for step in steps):
+        return RowOwner(own, events)
+    return None
+
+
 def kind_of(aggregate: str | None) -> str:
     """Return the type of an aggregate as tables name it; empty without one."""
     return (aggregate or "").partition("/")[0]

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.projections.tables.row_statements import ReadModel, arguments
+from projectionist.projections.tables.row_statements import ReadModel
 
 if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
@@ -67,16 +67,18 @@ class RowTable:
 
     async def write(self, rows: Mapping[Any, Row | None], present: AbstractSet[Any]) -> bool:
         """Write rows, None for one to delete; False if a shared row that was absent is there by now: roll back."""
-        kept = [(key, row) for key, row in sorted(rows.items()) if row is not None]
+        kept = [(key, row) for key in sorted(rows) if (row := rows[key]) is not None]
         gone = [key for key, row in rows.items() if row is None and key in present]
         fresh = [] if self._own else [row for key, row in kept if key not in present]
         known = [row for key, row in kept if self._own or key in present]
         if fresh:
-            got = await self._connection.fetch(self._statements.insert_absent, *arguments(fresh))
+            got = await self._connection.fetch(
+                self._statements.insert_absent, *self._statements.arguments(fresh)
+            )
             if len(got) != len(fresh):
                 return False
         if known:
-            await self._connection.execute(self._statements.upsert, *arguments(known))
+            await self._connection.execute(self._statements.upsert, *self._statements.arguments(known))
         if gone:
             await self._connection.execute(self._statements.delete, *self._statements.key.arrays(gone))
         return True

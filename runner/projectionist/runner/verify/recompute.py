@@ -11,7 +11,7 @@ import msgspec
 from projectionist.core.operator import Act
 from projectionist.core.testpoints import announce
 from projectionist.projections.errors import BadValue
-from projectionist.projections.tables.row_statements import ReadModel, arguments
+from projectionist.projections.tables.row_statements import ReadModel
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.history.lost_events import HistoryGone, holes_of
 from projectionist.runner.verify.refold_rows import table_of
@@ -113,7 +113,7 @@ async def _write(queries: Queries, statements: ReadModel, one: Refolded) -> None
     if one.folded is None:
         await queries.connection.execute(statements.delete, *statements.key.arrays([one.key]))
     else:
-        await queries.connection.execute(statements.upsert, *arguments([one.folded]))
+        await queries.connection.execute(statements.upsert, *statements.arguments([one.folded]))
 
 
 async def _folded(
