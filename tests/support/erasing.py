@@ -16,6 +16,7 @@ from projectionist.core.settings.settings import Settings
 from projectionist.projections import definition
 from projectionist.runner.admin.erasure import Eraser, target_of
 from projectionist.runner.admin.erasure_report import Erasure
+from projectionist.runner.history.progress import PhaseProgress
 
 ACT = Act("ann", "asked to be forgotten")
 WORD = "c4nary"
@@ -57,7 +58,8 @@ async def erase(
     async with live.connected() as connection:
         target = await target_of(connection, SCHEMA, aggregate=aggregate, event=event, source=source)
         found = settings or live.settings
-        eraser = Eraser(connection, live.nats, found, [definition(cls) for cls in classes], folder)
+        views = [definition(cls) for cls in classes]
+        eraser = Eraser(connection, live.nats, found, views, PhaseProgress(), folder)
         return await (eraser.plan(target) if plan else eraser.erase(target, ACT, messages=messages))
 
 

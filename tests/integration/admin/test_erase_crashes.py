@@ -12,7 +12,7 @@ from tests.support.rebuilding import RebuildHarness, dying
 from tests.support.shop import shop
 
 from projectionist.core.settings.settings import Retention, Settings
-from projectionist.runner.admin import erasure
+from projectionist.runner.admin import erased_archive, erasure
 
 pytestmark = pytest.mark.asyncio
 
@@ -41,6 +41,7 @@ async def test_an_erase_that_dies_anywhere_is_ended_by_the_next_one(
     live: ConsumerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     monkeypatch.setattr(erasure, "STEP", 1)
+    monkeypatch.setattr(erased_archive, "STEP", 1)
     s, builders = shop(live.stream), RebuildHarness(live)
     await live.migrate(s.Orders, s.Spend)
     await history(live, tmp_path, s.Orders, s.Spend)

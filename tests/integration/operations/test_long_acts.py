@@ -110,10 +110,21 @@ async def test_one_whose_process_is_gone_is_told_and_begun_again_not_taken_up(
     assert (ended.code, "nobody carries it out since" in ended.out) == (3, True)
     assert "Begin it again" in ended.out
     refused = await app.refused("operations", "take-up", "1", *WHY)
-    assert "operation 1 is a rebuild, which is not taken up" in refused
+    assert "operation 1 (rebuild) is not taken up" in refused
     await app.done("rebuild", APP, "Orders")
-    assert "operation 1 has ended" in await app.done("operations", "stop", "1", *WHY)
+    assert (await app.seen("operations", "show", "1"))["note"] == "begun again by ann"
     assert await states(live) == [("rebuild", "stopped"), ("rebuild", "done")]
+
+
+async def test_one_whose_process_is_gone_is_ended_by_hand(live: ConsumerHarness, cli: Cli) -> None:
+    await placed(live)
+    app = at(live, cli)
+    killed = {"long_act.begun": 1}
+    async with operating(app, "rebuild", APP, "Orders", kill_at=killed, env=environment(live)) as child:
+        assert (await child.ended()).code == -signal.SIGKILL
+    await silence(live)
+    assert "operation 1 has ended" in await app.done("operations", "stop", "1", *WHY)
+    assert "nobody carries it out" not in (await app.run("status")).out
 
 
 async def test_one_that_is_interrupted_says_so(live: ConsumerHarness, cli: Cli) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from tests.support.consumer_harness import ConsumerHarness
 from tests.support.duties import with_duties, working_as
 from tests.support.parked_operations import failed_orders
 from tests.support.retention import DAY, age, purge
+from tests.support.servers import SCHEMA
 
 from projectionist.core.operator import Act
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.rights import Duty
+from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import OperationOutcome
 from projectionist.runner.admin.parked_queries import ParkedFilter
 from projectionist.runner.operations.operation import OperationKind
@@ -52,6 +55,22 @@ async def test_operations_that_ended_long_ago_go_with_their_items_and_their_acts
     assert await inspection.rows(live, "operations", "number") == [(12,)]
     assert await inspection.rows(live, "operation_items", "operation") == [(12,)] * 3
     assert await inspection.count(live, "audit", action="begin-operation") == 12
+
+
+async def test_operations_with_many_items_go_a_few_at_a_time_and_one_at_least(live: ConsumerHarness) -> None:
+    await failed_orders(live, 1)
+    for _ in range(5):
+        await begun(live, ended=True)
+    for number, items in enumerate((2_000_000, 60, 30, 11, 5), start=1):
+        await live.pool.execute(
+            f"update {SCHEMA}.operations set matched = $2 where number = $1", number, items
+        )
+    await age(live, 30)
+    sql = Statements("projectionist.runner", SCHEMA)["delete_ended_operations"]
+    before = datetime.now(UTC)
+    steps = [await live.pool.fetchval(sql, before, most, 100) for most in (1_000, 1_000, 1, 1_000, 1_000)]
+    assert steps == [1, 2, 1, 1, 0]
+    assert await inspection.count(live, "operation_items") == 0
 
 
 async def test_of_an_operation_no_text_of_an_error_is_kept(live: ConsumerHarness) -> None:

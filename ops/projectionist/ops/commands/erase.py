@@ -13,7 +13,7 @@ from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, UsageError, say, say_json, table
 
 if TYPE_CHECKING:
-    from projectionist.runner.admin.erasure_report import Erasure
+    from projectionist.runner.admin.erasure_report import EraseTarget, Erasure
 
 TOPIC = Topic.DECIDE
 HELP = "remove the content of an aggregate or an event wherever it is kept; rebuild and verify repeat that"
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.operator import Act
-    from projectionist.ops.cli.command_context import at_work
+    from projectionist.ops.cli.command_context import at_work, late_progress, long_act
     from projectionist.runner.admin.erasure import Eraser, target_of
 
     async with at_work(args, command="erase", unnamed=True) as work:
@@ -67,18 +67,25 @@ async def _run(args: argparse.Namespace) -> int:
         target = await target_of(
             connection, schema, aggregate=args.aggregate, event=args.event, source=args.source
         )
-        eraser = Eraser(
-            connection, work.client, work.settings, work.definitions, None if folder is None else Path(folder)
-        )
-        if args.plan:
-            found = await eraser.plan(target)
-        else:
-            found = await eraser.erase(target, Act(args.actor, args.reason), messages=args.stream)
+        archive = None if folder is None else Path(folder)
+        async with long_act(args, work, "erase", _about(target, args), late_progress("erase")) as told:
+            eraser = Eraser(connection, work.client, work.settings, work.definitions, told, archive)
+            if args.plan:
+                found = await eraser.plan(target)
+            else:
+                found = await eraser.erase(target, Act(args.actor, args.reason), messages=args.stream)
     if args.json:
         say_json({"plan": args.plan, **msgspec.structs.asdict(found), "remains": found.remains})
     else:
         _show(found, plan=args.plan)
     return Exit.ATTENTION if found.undone or (args.stream and found.unsettled) else Exit.DONE
+
+
+def _about(target: EraseTarget, args: argparse.Namespace) -> dict[str, object]:
+    """Return what its operation says: identity, which stays, and no content."""
+    named = {"aggregate": target.aggregate, "event": target.id, "source": target.source}
+    named["mode"] = "plan" if args.plan else "streams too" if args.stream else None
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _show(found: Erasure, *, plan: bool) -> None:

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.core.operator import Act
-    from projectionist.ops.cli.command_context import at_work, progress
+    from projectionist.ops.cli.command_context import at_work, long_act, progress
     from projectionist.ops.cli.reveal import record_reveal
     from projectionist.runner.preview.preview import Previewer
 
@@ -65,9 +65,12 @@ async def _run(args: argparse.Namespace) -> int:
             names = [one.name for one in work.definitions]
             await record_reveal(work.settings, "preview", names, "preview", Act(args.actor, args.reason))
         for definition in work.definitions:
-            bar = progress(definition.name, args.throttle, what="preview")
-            given = (work.queries, definition, work.settings, work.client, bar)
-            found.append(await Previewer(*given, reveal=args.reveal).run(args.sample, args.aggregate))
+            watched = progress(definition.name, args.throttle, what="preview")
+            rows = {"sample": args.sample} if args.aggregate is None else {"aggregate": args.aggregate}
+            about = {"consumer": definition.full_name} | rows
+            async with long_act(args, work, "preview", about, watched) as told:
+                given = (work.queries, definition, work.settings, work.client, told)
+                found.append(await Previewer(*given, reveal=args.reveal).run(args.sample, args.aggregate))
     for one in found:
         if one.check is not None and not args.reveal:
             leave_texts_out(one.check)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from projectionist.core.printable_text import join_first
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.help_topics import Topic
 from projectionist.ops.cli.output import Exit, say, say_json, table
@@ -23,12 +24,15 @@ projectionist purge --dry-run                 what would go, and of which consum
 projectionist purge shop.app:app              every consumer of the app, and what belongs to all of them
 projectionist purge shop.app:app OrderSummary
 """
+NAMED = 20
+"""So many consumers its operation names."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     app_arguments.declare(parser, names="the consumers (default: all)")
     parser.add_argument("--dry-run", action="store_true", help="count, and remove nothing")
+    app_arguments.declare_act(parser, required=False)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -40,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from projectionist.ops.cli.command_context import at_work
+    from projectionist.ops.cli.command_context import at_work, late_progress, long_act
     from projectionist.runner.retention.background_purge import streams
     from projectionist.runner.retention.purge import Purger
 
@@ -51,8 +55,13 @@ async def _run(args: argparse.Namespace) -> int:
             yield work.connection
 
         names = list(dict.fromkeys(definition.consumer for definition in work.definitions))
-        report = await Purger(lend, work.settings, names, streams(work.client)).run(dry_run=args.dry_run)
-        over = await _generations(work, report, dry_run=args.dry_run)
+        mode = {"mode": "dry run"} if args.dry_run else {}
+        about = {"consumer": join_first(names, NAMED), **mode}
+        async with long_act(args, work, "purge", about, late_progress("purge")) as watched:
+            purger = Purger(lend, work.settings, names, streams(work.client), watched)
+            report = await purger.run(dry_run=args.dry_run)
+            watched.begin("kept generations", 0)
+            over = await _generations(work, report, dry_run=args.dry_run)
     if args.json:
         told = {"went": report.went, "held": report.held, "files": report.files, "generations": over}
         say_json({"dry_run": args.dry_run, **told})

@@ -110,7 +110,7 @@ async def _rebuild(
     try:
         act = app_arguments.act_of(args)
         about = ", ".join(view.full_name for view in views) if views else definition.name
-        async with long_act(args, work, "rebuild", about, watched) as told:
+        async with long_act(args, work, "rebuild", {"consumer": about}, watched) as told:
             given = (definition, work.settings, work.client, told, options)
             done = await Rebuild(*given, views=views, act=act).run()
     except HandlersFailed as failed:

@@ -58,7 +58,7 @@ async def _run(args: argparse.Namespace) -> int:
         definition = work.app.definition(work.names[0])
         span = await span_of(work.client, definition.stream, args.first, args.last)
         watched = progress(definition.name, args.throttle, what="replay")
-        async with long_act(args, work, "replay", definition.name, watched) as told:
+        async with long_act(args, work, "replay", {"consumer": definition.name}, watched) as told:
             replayer = Replayer(work.queries, definition, work.settings, work.client, told)
             done = await replayer.run(span, Act(args.actor, args.reason), dry_run=args.dry_run)
     if args.json:

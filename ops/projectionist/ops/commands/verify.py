@@ -56,7 +56,7 @@ async def _run(args: argparse.Namespace) -> int:
         found = []
         for definition in await _with_rows(work):
             watched = progress(definition.name, args.throttle, what="verify")
-            async with long_act(args, work, "verify", definition.full_name, watched) as told:
+            async with long_act(args, work, "verify", {"consumer": definition.full_name}, watched) as told:
                 verifier = Verifier(work.queries, definition, work.settings, work.client, told)
                 found.append(await verifier.run(None if args.all else args.sample))
         if args.reveal:

@@ -24,15 +24,22 @@ if TYPE_CHECKING:
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.admin.erasure_report import EraseTarget
     from projectionist.runner.database.queries import Queries
+    from projectionist.runner.history.progress import Progress
 
 
 class ErasedMessages:
     """Looks for the messages by what the database knows, and by subjects that name the aggregate."""
 
     def __init__(
-        self, queries: Queries, client: Client, settings: Settings, definitions: Sequence[Definition]
+        self,
+        queries: Queries,
+        client: Client,
+        settings: Settings,
+        definitions: Sequence[Definition],
+        progress: Progress,
     ) -> None:
         self._queries, self._client, self._definitions = queries, client, definitions
+        self._progress = progress
         self._readers: defaultdict[str, list[Decoder]] = defaultdict(list)
         for one in definitions:
             self._readers[one.stream].append(Decoder.of(one, settings.policy(one.consumer)))
@@ -49,6 +56,7 @@ class ErasedMessages:
         found = []
         for stream, places in sorted(waits.items()):
             readers = [_MessageReader(row) for row in consumers if row["stream"] == stream]
+            self._progress.begin(f"looking into stream {stream}", len(places))
             held = {seq: one for seq in sorted(places) if (one := await self._held(target, stream, seq))}
             unsettled = [
                 seq for seq, one in held.items() if places[seq] or await self._is_needed(readers, one, seq)
@@ -60,6 +68,7 @@ class ErasedMessages:
     async def _held(self, target: EraseTarget, stream: str, seq: int) -> Arrival | None:
         """Return what the stream holds there: under this number another one may have another message by now."""
         message = await api.message(self._client, stream, seq)
+        await self._progress.advance(1)
         arrival = None if message is None else message.arrival()
         return arrival if arrival is not None and self._is_meant(target, stream, arrival, seq) else None
 
@@ -84,6 +93,7 @@ class ErasedMessages:
 
     async def delete(self, places: StreamPlaces) -> None:
         """Delete what is settled, and have the broker write over it. What is gone by now is gone."""
+        self._progress.begin(f"deleting from stream {places.stream}", len(places.sequences))
         for seq in places.sequences:
             if seq in places.unsettled:
                 continue
@@ -95,6 +105,7 @@ class ErasedMessages:
                     remedy="The stream may deny it (deny_delete); everything else is erased, erase again with --stream",
                 ) from error
             places.deleted += 1
+            await self._progress.advance(1)
             announce("erase.message_deleted")
 
     def _subjects(self, target: EraseTarget) -> list[tuple[str, str]]:

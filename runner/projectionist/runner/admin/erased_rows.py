@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from projectionist.runner.admin.erasure_report import EraseTarget
     from projectionist.runner.batch.consumer import Consumer
     from projectionist.runner.database.queries import Queries
+    from projectionist.runner.history.progress import Progress
 
 AT_ONCE = 200
 """So many rows are folded anew in one transaction."""
@@ -82,9 +83,15 @@ class ErasedRows:
     """Works out and does what an erase means for the rows of an app's consumers."""
 
     def __init__(
-        self, queries: Queries, client: Client, settings: Settings, definitions: Sequence[Definition]
+        self,
+        queries: Queries,
+        client: Client,
+        settings: Settings,
+        definitions: Sequence[Definition],
+        progress: Progress,
     ) -> None:
         self._queries, self._client, self._settings = queries, client, settings
+        self._progress = progress
         self._definitions = {one.name: one for one in definitions}
 
     async def plan(
@@ -137,12 +144,14 @@ class ErasedRows:
         """Fold the rows anew that others share; what is left to do, if it could not be done."""
         if plan.rebuild or plan.consumer is None:
             return plan.rebuild and f"{plan.rebuild}; {REBUILD}"
+        if plan.keys:
+            self._progress.begin(f"folding rows of {plan.consumer.view.definition.name} anew", len(plan.keys))
         for first in range(0, len(plan.keys), AT_ONCE):
+            keys = plan.keys[first : first + AT_ONCE]
             try:
-                async with rewriting(
-                    self._queries, plan.consumer, self._client, plan.keys[first : first + AT_ONCE]
-                ):
+                async with rewriting(self._queries, plan.consumer, self._client, keys):
                     pass
+                await self._progress.advance(len(keys))
             except RebuildError as error:  # its text may name a key, which is content
                 return f"they could not be folded anew ({type(error).__name__}); erase again, or {REBUILD}"
         return ""
@@ -154,7 +163,9 @@ class ErasedRows:
         decided = Decisions(await self._queries.rows("select_decisions", number))
         met = _TargetEvents(target, {(one["source"], one["id"]) for one in known if one["applied"]})
         read, keys, prefixes = decided.reading(consumer.reader), dict[Any, None](), set[tuple[Any, ...]]()
-        last = (await api.stream(self._client, definition.stream)).state.last_seq
+        state = (await api.stream(self._client, definition.stream)).state
+        last = state.last_seq
+        self._progress.begin(f"reading stream {definition.stream} for {definition.name}", state.messages)
         blocks = scan(self._client, definition.stream, definition.subjects.filter, 1, last)
         async with aclosing(blocks):
             async for block in blocks:
@@ -164,6 +175,7 @@ class ErasedRows:
                         if step is not None and isinstance(step.key, Prefix):
                             prefixes.add(step.key.values)
                         keys.update(dict.fromkeys(() if step is None else named_keys(step.key)))
+                await self._progress.advance(len(block))
         keys.update(dict.fromkeys(await keys_below(self._client, definition, read, prefixes)))
         return list(keys), await self._lost(row, target, met, decided)
 

@@ -16,6 +16,8 @@ class ErasingConsumer(msgspec.Struct):
     """The registration of one of its views, for what is the consumer's."""
     views: list[Any]
     plans: list[RowsPlan] = []
+    settled: int = 0
+    """Counts the events that are to be emptied in its inbox."""
     basis: object = None
     """What was applied of the target when the rows were looked for."""
 

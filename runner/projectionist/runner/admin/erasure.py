@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
 import msgspec
 
 from projectionist.core.operator import NotThere
-from projectionist.core.postgres.connections import advisory_key
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.printable_text import join_first
 from projectionist.core.states import AggregateState, InboxState
 from projectionist.core.testpoints import announce
 from projectionist.outbox.intents.staging import unpack_all
 from projectionist.projections.compiled.definition import Kind
+from projectionist.runner.admin.erased_archive import ErasedArchive
 from projectionist.runner.admin.erased_messages import ErasedMessages
 from projectionist.runner.admin.erased_rows import ErasedRows, RowsPlan, synthetic
 from projectionist.runner.admin.erasing_consumer import ErasingConsumer
@@ -37,9 +35,10 @@ from projectionist.runner.batch.batch_session import store_of
 from projectionist.runner.batch.planning import UNORDERED
 from projectionist.runner.database.queries import Queries, RebuildError
 from projectionist.runner.read_models.generations import drop
-from projectionist.runner.retention.archived_content import ArchivedContent, ArchiveTarget, emptied
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from asyncpg import Record
     from nats.aio.client import Client
 
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from projectionist.core.settings.settings import Settings
     from projectionist.projections.compiled.definition import Definition
     from projectionist.runner.batch.inbox_store import InboxStore
+    from projectionist.runner.history.progress import Progress
 
 STEP = 1_000
 """So many events are emptied in one transaction."""
@@ -90,17 +90,17 @@ class Eraser:
         client: Client,
         settings: Settings,
         definitions: Sequence[Definition],
+        progress: Progress,
         folder: Path | None = None,
     ) -> None:
         """Take the app's consumers, and where files of the archive are, if there are any."""
-        self._connection, self._settings = connection, settings
+        self._connection, self._settings, self._progress = connection, settings, progress
         schema = settings.postgres.schema
         self._queries = Queries(connection, schema)
         self._outbox = Statements("projectionist.outbox", schema)
-        self._rows = ErasedRows(self._queries, client, settings, definitions)
-        self._messages = ErasedMessages(self._queries, client, settings, definitions)
-        self._folder = folder
-        self._purge = advisory_key(schema, "purge")
+        self._rows = ErasedRows(self._queries, client, settings, definitions, progress)
+        self._messages = ErasedMessages(self._queries, client, settings, definitions, progress)
+        self._archive = ErasedArchive(self._queries, settings.retention, folder, progress)
 
     async def plan(self, target: EraseTarget) -> Erasure:
         """Return what an erase would touch; raises CannotErase where it would be refused."""
@@ -112,9 +112,10 @@ class Eraser:
         announce("erase.planned")
         for one in work:
             found.undone += await self._consumer(one, target, act)
+        self._progress.begin("emptying what producers added", found.recorded)
         await self._emptied(PRODUCERS, "select_recorded_identities", target)
-        await self._archived(target)
-        found.files = await self._files(target)
+        await self._archive.empty(target, found.archived)
+        found.files = await self._archive.empty_files(target)
         if messages:
             await self._delete_messages(target, found)
         announce("erase.done")
@@ -136,6 +137,7 @@ class Eraser:
         return list(found.values())
 
     async def _looked(self, target: EraseTarget) -> tuple[Erasure, list[ErasingConsumer]]:
+        self._progress.begin("looking for it", 0)
         await unpack_all(self._connection, self._outbox)
         consumers = await self._consumers()
         await self._check_intents(target)
@@ -151,24 +153,21 @@ class Eraser:
             if not (any(touched.values()) or upto or places or await self._is_known(one, target)):
                 continue
             self._check(one)
+            consumer.settled = touched["inbox"]
             await self._plan_rows(consumer, target)
             work.append(consumer)
             told = {table: count for table, count in touched.items() if count}
             found.consumers.append(ErasedConsumer(one["name"], told, consumer.told, consumer.kept))
         found.recorded = await self._queries.value("count_recorded_identities", *target.arguments)
-        found.archived = await self._queries.value("count_archived", *target.arguments)
+        found.archived, found.files = await self._archive.count(target)
         found.streams = await self._messages.find(target, [one.row for one in consumers])
         sent = await self._queries.rows("count_sent_by_provider", *target.arguments)
         found.providers = {row["provider"]: row["sent"] for row in sent}
-        files = self._files_of(target)
-        found.files = 0 if files is None else len(await anyio.to_thread.run_sync(lambda: list(files.files())))
         if not (found.consumers or found.recorded or found.archived or found.files or found.streams):
             raise NotThere(
                 f"nothing is known of {target}", remedy="`projectionist journey` looks for an event"
             )
-        if self._settings.retention.archive == "files" and (
-            self._folder is None or not self._folder.is_dir()
-        ):
+        if self._archive.is_elsewhere:
             found.undone.append(
                 "files of the archive are not here: erase again where they are, with --archive FOLDER"
             )
@@ -254,6 +253,7 @@ class Eraser:
         """Erase one consumer's; return what is left to do about its rows, by view."""
         upto = await self._decided(one, target, act)
         announce("erase.decided")
+        self._progress.begin(f"emptying {one.row['name']}", one.settled)
         await self._emptied(one.row["number"], "select_erased_identities", target, upto)
         undone = []
         for view, rows in zip(one.views, one.plans, strict=True):
@@ -380,40 +380,7 @@ class Eraser:
                 if consumer != PRODUCERS:
                     await self._queries.run("erase_inbox", consumer, *names)
                 announce("erase.emptying")
+            await self._progress.advance(len(rows))
             announce("erase.emptied")
             if len(rows) < STEP:
                 return
-
-    # -- archive -------------------------------------------------------------------------------------------------
-
-    async def _archived(self, target: EraseTarget) -> None:
-        while True:
-            async with self._connection.transaction():
-                rows = await self._queries.rows("select_archived", *target.arguments, STEP)
-                lines = [
-                    msgspec.json.encode(emptied(row["kind"], msgspec.json.decode(row["line"]))).decode()
-                    for row in rows
-                ]
-                await self._queries.run("update_archived", [row["number"] for row in rows], lines)
-                announce("erase.archiving")
-            if len(rows) < STEP:
-                return
-
-    def _files_of(self, target: EraseTarget) -> ArchivedContent | None:
-        if self._folder is None:
-            return None
-        return ArchivedContent(self._folder, ArchiveTarget(target.aggregate, target.source, target.id))
-
-    async def _files(self, target: EraseTarget) -> int:
-        """Write files of the archive anew, while no purge appends to them."""
-        files, count = self._files_of(target), 0
-        if files is None:
-            return 0
-        async with self._connection.transaction():
-            await self._queries.run("lock_purge_step", self._purge)
-            await anyio.to_thread.run_sync(files.clear)
-        for path in await anyio.to_thread.run_sync(lambda: list(files.files())):
-            async with self._connection.transaction():
-                await self._queries.run("lock_purge_step", self._purge)
-                count += bool(await anyio.to_thread.run_sync(files.erase, path))
-        return count

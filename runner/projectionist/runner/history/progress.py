@@ -46,6 +46,9 @@ class PhaseProgress:
         if self._limit and (early := self.done / self._limit - (clock.now() - self._begun)) > 0:
             await anyio.sleep(early)
 
+    def say(self, text: str) -> None:
+        """Tell nobody."""
+
     @property
     def per_s(self) -> float:
         """Return how many were done in a second of this phase."""
@@ -110,3 +113,36 @@ class Watched(PhaseProgress):
     def say(self, text: str) -> None:
         """Write a line."""
         self._inner.say(text)
+
+
+class LateProgress(PhaseProgress):
+    """Progress that is told on once it has lasted: of what is done at once nothing is."""
+
+    def __init__(self, inner: Progress, after_s: float) -> None:
+        super().__init__()
+        self._inner, self._from = inner, clock.now() + after_s
+        self._told: int | None = None
+        """How much of this phase was told on; None: nothing, not even that it has begun."""
+
+    def begin(self, phase: str, total: int) -> None:
+        """Begin a phase."""
+        super().begin(phase, total)
+        self._told = None
+        self._tell_phase()
+
+    async def advance(self, done: int) -> None:
+        """Count so many more."""
+        await super().advance(done)
+        self._tell_phase()
+        if self._told is not None:
+            told, self._told = self._told, self.done
+            await self._inner.advance(self.done - told)
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        self._inner.say(text)
+
+    def _tell_phase(self) -> None:
+        if self._told is None and clock.now() >= self._from:
+            self._told = 0
+            self._inner.begin(self.phase, self.total)

@@ -1,4 +1,4 @@
-"""Long acts of one process (a rebuild, a verify, a replay) as operations: seen, and stopped from elsewhere.
+"""Long acts of one process (a rebuild, a verify, a purge, an erase) as operations: seen, and stopped from elsewhere.
 
 Where such an act stands is in tables of its own, or nowhere: it is begun again, not taken up. The row says who does it
 and why, and how far it is.
@@ -7,11 +7,12 @@ and why, and how far it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
+import asyncpg
 
 from projectionist.core import clock
 from projectionist.core.background_thread import BackgroundThread
@@ -48,15 +49,23 @@ class ActStopped(ProjectionistError):
 
 @asynccontextmanager
 async def long_act(
-    postgres: Postgres, kind: OperationKind, about: str, act: Act, owner: str, progress: Progress
+    postgres: Postgres,
+    kind: OperationKind,
+    about: Mapping[str, object],
+    act: Act,
+    owner: str,
+    progress: Progress,
 ) -> AsyncIterator[Watched]:
     """Have what is inside be an operation while it lasts; it has to tell how it goes to what this gives.
 
-    Raises ActStopped where somebody asks for an end: what is inside is cancelled then.
+    `about` is shown to all who may look, and kept: it holds no content. Raises ActStopped where somebody asks for an
+    end: what is inside is cancelled then. A standby takes no row: what only reads goes on there without one.
     """
     watched = _AllPhases(progress)
-    async with lent_store(postgres) as store:
-        grant = await store.begin_long_act(kind, about, act, owner)
+    grant = await _begun(postgres, kind, about, act, owner)
+    if grant is None:
+        yield watched
+        return
     announce("long_act.begun")
     keeper = _SignsOfLife(postgres, grant, watched)
     beside = BackgroundThread(f"operation {grant.number}", keeper.keep)
@@ -70,17 +79,30 @@ async def long_act(
                 outcome, note = OperationOutcome.DONE, ""
                 tasks.cancel_scope.cancel()
     except StopRequested as asked:
-        note = str(asked)
-        raise ActStopped(
-            f"operation {grant.number} was stopped: {asked}", remedy="Begin it again when it is right"
-        ) from None
+        if outcome is not OperationOutcome.DONE:  # whoever stops what is done has come too late
+            note = str(asked)
+            raise ActStopped(
+                f"operation {grant.number} was stopped: {asked}",
+                remedy="What it has done stays done: begin it again when it is right",
+            ) from None
     except Exception as error:
         outcome, note = OperationOutcome.FAILED, said(error)
         raise
     finally:
         with anyio.CancelScope(shield=True):
             await beside.stop()
-            await _end(postgres, grant, watched, outcome, note or None)
+            await _end(postgres, grant, kind, watched, outcome, note or None)
+
+
+async def _begun(
+    postgres: Postgres, kind: OperationKind, about: Mapping[str, object], act: Act, owner: str
+) -> Grant | None:
+    """Put it on record; return None where the database takes no rows."""
+    try:
+        async with lent_store(postgres) as store:
+            return await store.begin_long_act(kind, about, act, owner)
+    except asyncpg.ReadOnlySQLTransactionError:
+        return None
 
 
 class _AllPhases(Watched):
@@ -102,7 +124,12 @@ class _AllPhases(Watched):
 
 
 async def _end(
-    postgres: Postgres, grant: Grant, watched: _AllPhases, outcome: OperationOutcome, note: str | None
+    postgres: Postgres,
+    grant: Grant,
+    kind: OperationKind,
+    watched: _AllPhases,
+    outcome: OperationOutcome,
+    note: str | None,
 ) -> None:
     """Say how it ended, if the database can be had; without a word the row says that nobody carries it out."""
     with suppress(Exception):
@@ -113,6 +140,8 @@ async def _end(
             with suppress(StopRequested):
                 await store.beat(grant, watched.phase, *told)
             await store.end(grant, outcome, note)
+            if kind.may_be_brief:
+                await store.forget_brief_act(grant)
 
 
 class _SignsOfLife:

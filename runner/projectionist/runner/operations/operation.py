@@ -29,6 +29,8 @@ MOST_TRIED = 1_000
 """So many are tried at a time: who tries them comes behind, or does not try at all."""
 CARRIED_S = 15.0
 """Who has given no sign of life for so long carries an operation out no more. No step waits as long for a lock."""
+BRIEF_S = 2.0
+"""What is done within so long leaves no row, of acts that may be brief."""
 
 
 class OperationKind(StrEnum):
@@ -44,6 +46,9 @@ class OperationKind(StrEnum):
     REBUILD = "rebuild"
     VERIFY = "verify"
     REPLAY = "replay"
+    PURGE = "purge"
+    ERASE = "erase"
+    PREVIEW = "preview"
 
     @property
     def about(self) -> str:
@@ -54,6 +59,11 @@ class OperationKind(StrEnum):
     def is_tried(self) -> bool:
         """Return whether others carry out what it asks for: then samples are judged by what comes of them."""
         return self.startswith("retry_")
+
+    @property
+    def may_be_brief(self) -> bool:
+        """Return whether it leaves no row where it is done within BRIEF_S: scripts call such acts by the thousand."""
+        return self in (OperationKind.PURGE, OperationKind.ERASE, OperationKind.PREVIEW)
 
 
 def bounds(kind: OperationKind) -> list[int]:
@@ -219,7 +229,7 @@ def why_abandoned(one: OperationReport) -> tuple[str, str]:
     remedy = f"`projectionist operations take-up {one.number} --reason …`, or stop it"
     if not one.is_group:
         stop = f"`projectionist operations stop {one.number} --reason …`"
-        remedy = f"Begin it again (a rebuild goes on where it stood), and end this one: {stop}"
+        remedy = f"Begin it again, which ends this one (a rebuild goes on where it stood), or {stop}"
     return f"{text}: {one.note}" if one.note else text, remedy
 
 

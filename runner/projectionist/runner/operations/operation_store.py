@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.outbox.admin.intent_actions import IntentActions
 from projectionist.runner.operations.operation import (
+    BRIEF_S,
     CARRIED_S,
     ItemReport,
     OperationKind,
@@ -130,10 +131,16 @@ class OperationStore:
         announce("operation.begun")
         return Grant(number, 1)
 
-    async def begin_long_act(self, kind: OperationKind, about: str, act: Act, owner: str) -> Grant:
-        """Put a long act on record that `owner` carries out itself."""
-        given = (kind, _json({"consumer": about}), act.actor, act.reason, owner)
+    async def begin_long_act(
+        self, kind: OperationKind, about: Mapping[str, object], act: Act, owner: str
+    ) -> Grant:
+        """Put a long act on record that `owner` carries out itself; the same one that nobody does has ended then."""
+        given = (kind, _json(about), act.actor, act.reason, owner, CARRIED_S, f"begun again by {act.actor}")
         return Grant(await self._value("insert_long_act", *given), 1)
+
+    async def forget_brief_act(self, grant: Grant) -> None:
+        """Remove a long act that was done at once."""
+        await self._value("delete_brief_act", grant.number, BRIEF_S)
 
     async def beat(self, grant: Grant, phase: str, total: int, done: int, per_s: float) -> None:
         """Say how far a long act is. Raises OperationLost under an older grant, StopRequested where it is to end."""
@@ -152,7 +159,7 @@ class OperationStore:
             )
         if found.ended is None and not found.is_group:
             raise TooLate(
-                f"operation {number} is a {found.words[-1]}, which is not taken up",
+                f"operation {number} ({found.words[-1]}) is not taken up",
                 remedy="Begin it again: a rebuild goes on where it stood",
             )
         async with _step_of(number), self.connection.transaction():
@@ -191,7 +198,8 @@ class OperationStore:
         if not rows:
             raise NotThere(
                 f"there is no operation {number}",
-                remedy="`projectionist operations list` shows those there are",
+                remedy="`projectionist operations list` shows those there are; "
+                "a purge, erase or preview that was done at once leaves none",
             )
         return _report(rows[0])
 

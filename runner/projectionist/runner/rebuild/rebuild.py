@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from contextlib import nullcontext
@@ -22,7 +23,7 @@ from projectionist.runner.batch.consumer import Consumer, ControlRow
 from projectionist.runner.batch.view import View, ViewRow
 from projectionist.runner.consumers.registry import registration
 from projectionist.runner.database.barrier import BarrierTimeout, patience
-from projectionist.runner.database.queries import Build, InUse, Queries, RebuildError, record_act
+from projectionist.runner.database.queries import Build, BuildLost, InUse, Queries, RebuildError, record_act
 from projectionist.runner.history.progress import Watched
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.stream_tail import tailing
@@ -141,24 +142,32 @@ class Rebuild:
         self._views: dict[int, Definition] = {}
         """What is built, by the numbers of the views."""
         self._keep_s = settings.policy(definition.name).keep_generation_s
+        self._resumed, self._began = False, clock.now()
+        self._done: Rebuilt | None = None
+        """What came of it, from the swap's COMMIT on."""
 
     async def run(self) -> Rebuilt:
         """Do it; returns when the new generation is live. Whatever ends it before, the live generation serves."""
         with tracing.whole(names.REBUILD, self._definition.name) as span:
-            done = await self._run()
-            span.set_attribute(names.EVENTS_READ, done.events + done.caught_up)
-            return done
+            try:
+                await self._run()
+            except (asyncio.CancelledError, BuildLost):
+                if self._done is None:  # what was swapped in is live, whatever ends this then
+                    raise
+            assert self._done is not None, "it ends with the swap, or by an error"
+            span.set_attribute(names.EVENTS_READ, self._done.events + self._done.caught_up)
+            return self._done
 
-    async def _run(self) -> Rebuilt:
+    async def _run(self) -> None:
         name = f"projectionist rebuild {self._definition.name}"[:63]
         connection = await connections.connect(self._settings.postgres, application_name=name)
         try:
             await connection.execute("set statement_timeout = 0")
-            return await self._under_lease(Queries(connection, self._schema))
+            await self._under_lease(Queries(connection, self._schema))
         finally:
             connection.terminate()
 
-    async def _under_lease(self, queries: Queries) -> Rebuilt:
+    async def _under_lease(self, queries: Queries) -> None:
         who = self._who
         row = await self._choose(queries)
         stream = await api.stream(self._client, self._definition.stream)
@@ -171,9 +180,8 @@ class Rebuild:
         ) as lease:
             row = await self._choose(queries)
             await self._record_act(queries, row["number"])
-            build, resumed = await self._opened(queries, row, lease.epoch, who)
-            return await self._build(queries, build, resumed=resumed)
-        raise AssertionError("the task group neither returned nor raised")
+            build, self._resumed = await self._opened(queries, row, lease.epoch, who)
+            await self._build(queries, build)
 
     async def _choose(self, queries: Queries) -> Row:
         """Look up what is to be built; return the registration of one of the views."""
@@ -245,8 +253,8 @@ class Rebuild:
         goes_on = wanted and build.is_marked and not self._options.restart
         return goes_on and build_state.fits(build, self._views)
 
-    async def _build(self, queries: Queries, build: Build, *, resumed: bool) -> Rebuilt:
-        began = clock.now()
+    async def _build(self, queries: Queries, build: Build) -> None:
+        self._began = clock.now()
         consumer = await consumer_for(queries, self._definition, self._settings, build)
         shadow = Shadow(queries.connection, consumer, self._schema)
         filter_subject = self._definition.subjects.filter
@@ -262,16 +270,17 @@ class Rebuild:
         catch_up = CatchUp(
             queries, build, shadow, self._client, consumer.reader, filter_subject, self._progress
         )
-        views = await self._finish(queries, build, catch_up, filter_subject)
-        self._silent.update(catch_up.silent)
+        await self._finish(queries, build, catch_up, filter_subject)
+
+    def _rebuilt(self, queries: Queries, catch_up: CatchUp, comparisons: Sequence[Comparison]) -> Rebuilt:
         return Rebuilt(
             consumer=self._definition.name,
-            views=views,
-            resumed=resumed,
+            views=[RebuiltView(one.built.name, one.built.generation, one.result) for one in comparisons],
+            resumed=self._resumed,
             events=self._events,
             caught_up=catch_up.folded,
-            silent=dict(sorted(self._silent.items())),
-            seconds=clock.now() - began,
+            silent=dict(sorted((self._silent + catch_up.silent).items())),
+            seconds=clock.now() - self._began,
             phases=self._phases,
             held_s=queries.held_s,
         )
@@ -306,20 +315,18 @@ class Rebuild:
 
     # -- to the swap ---------------------------------------------------------------------------------------------
 
-    async def _finish(
-        self, queries: Queries, build: Build, catch_up: CatchUp, filter_subject: str
-    ) -> list[RebuiltView]:
+    async def _finish(self, queries: Queries, build: Build, catch_up: CatchUp, filter_subject: str) -> None:
         """Catch up, compare, wait for old snapshots, swap; again where live was faster."""
         self._progress.begin("catching up", 0)
         if not self._options.slow_live:
-            return await self._swapped(queries, build, catch_up, filter_subject, None)
+            await self._swap(queries, build, catch_up, filter_subject, None)
+            return
         async with Brake(self._settings.postgres, build.consumer).at_hand() as brake:
-            return await self._swapped(queries, build, catch_up, filter_subject, brake)
-        raise AssertionError("the task group neither returned nor raised")
+            await self._swap(queries, build, catch_up, filter_subject, brake)
 
-    async def _swapped(
+    async def _swap(
         self, queries: Queries, build: Build, catch_up: CatchUp, filter_subject: str, brake: Brake | None
-    ) -> list[RebuiltView]:
+    ) -> None:
         await self._carry_indexes(queries, build)
         given = (self._client, self._definition.stream, filter_subject)
         snapshots = Snapshots(
@@ -346,7 +353,8 @@ class Rebuild:
                 began = clock.now()
                 if await swap(queries, build, catch_up, tail, comparisons, snapshots, self._keep_s, hold_s):
                     self._phases["swap"] = clock.now() - began
-                    return [RebuiltView(c.built.name, c.built.generation, c.result) for c in comparisons]
+                    self._done = self._rebuilt(queries, catch_up, comparisons)
+                    return
             self._progress.say("live was faster, or a table was in use: trying again")
             await anyio.sleep(interval(self._times.tries, number + 1) * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
         order = "; have readers who join its views name them in one order" if len(build.views) > 1 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anyio
 import asyncpg
 
 from projectionist.core import clock
@@ -48,26 +49,29 @@ async def swap(
     """
     announce("swap.asked")
     try:
-        async with queries.alone_once(build.consumer, "swap", within_s=hold_s, wait_s=hold_s):
-            await queries.hold(build)
-            announce("swap.entered")
-            if not await catch_up.last(catch_up.pace.within(hold_s / 2, AT_MOST), tail):
-                raise _Behind
-            # Readers see the rows of their snapshot: from here on those of any hold all that live has.
-            await queries.show(build.consumer)
-            await snapshots.note()
-            await queries.hold(build)
-            announce("swap.shown")
-            await catch_up.assert_equal()
-            moved = catch_up.moved()
-            for comparison in comparisons:
-                await comparison.settle(moved[comparison.built.view])
-            await _lock_together(queries, build)
-            await queries.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
-            await _exchange(queries, build, keep_s, None if catch_up.unordered else build.positions)
-            if not await snapshots.passed():
-                raise _Behind
-            announce("swap.written")
+        with anyio.CancelScope() as to_its_end:
+            async with queries.alone_once(build.consumer, "swap", within_s=hold_s, wait_s=hold_s):
+                await queries.hold(build)
+                announce("swap.entered")
+                if not await catch_up.last(catch_up.pace.within(hold_s / 2, AT_MOST), tail):
+                    raise _Behind
+                # Readers see the rows of their snapshot: from here on those of any hold all that live has.
+                await queries.show(build.consumer)
+                await snapshots.note()
+                await queries.hold(build)
+                announce("swap.shown")
+                await catch_up.assert_equal()
+                moved = catch_up.moved()
+                for comparison in comparisons:
+                    await comparison.settle(moved[comparison.built.view])
+                await _lock_together(queries, build)
+                await queries.connection.execute(f"set local lock_timeout = '{READERS_MS}ms'")
+                await _exchange(queries, build, keep_s, None if catch_up.unordered else build.positions)
+                if not await snapshots.passed():
+                    raise _Behind
+                # Whoever stops it from here on is told that it is done, so nothing cuts the COMMIT off.
+                to_its_end.shield = True
+                announce("swap.written")
     except (_Behind, BarrierTimeout, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         announce("swap.left")
         return False

@@ -23,6 +23,7 @@ from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 from projectionist.outbox.intents.staging import unpack_all
 from projectionist.runner.database.barrier import barrier_key
+from projectionist.runner.history.progress import PhaseProgress
 from projectionist.runner.retention.archive_files import Archive
 from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
+    from projectionist.runner.history.progress import Progress
     from projectionist.runner.jetstream.api import StreamConfig
 
     Lend = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -40,8 +42,8 @@ PAGES = 64
 """How many pages a step looks at: half a megabyte, a thousand rows or two."""
 CANCELS = 20_000
 """How many cancels a step removes."""
-OPERATIONS = 10
-"""How many operations a step removes: each may have had many items."""
+OPERATIONS, ITEMS = 1_000, 100_000
+"""How many operations a step removes, and with how many items: a single one may have had a million."""
 ACTS = 2_000
 """How many acts of operators a step looks at."""
 PURGES = "projectionist.purges"
@@ -83,10 +85,17 @@ class Purger:
     """Purges for the consumers of one app."""
 
     def __init__(
-        self, lend: Lend, settings: Settings, names: Sequence[str], streams: Streams, *, rest: float = REST
+        self,
+        lend: Lend,
+        settings: Settings,
+        names: Sequence[str],
+        streams: Streams,
+        progress: Progress | None = None,
+        *,
+        rest: float = REST,
     ) -> None:
         """Take what a purge needs: `lend` gives a connection for one step, `streams` what a stream's configuration is,
-        if it can be had."""
+        if it can be had. `progress` is told how many pages of each table it has looked at, and of the audit acts."""
         schema = settings.postgres.schema
         self._lend = lend
         self._settings = settings
@@ -94,6 +103,7 @@ class Purger:
         self._names = sorted(names)
         self._streams = streams
         self._rest = rest
+        self._progress = progress or PhaseProgress()
         self._sql = Statements("projectionist.runner", schema)
         self._lock_key = advisory_key(schema, "purge")
         folder = settings.retention.archive_folder
@@ -120,6 +130,7 @@ class Purger:
         went: Counter[tuple[str, str]] = Counter()
         for table in KINDS:
             await self._walk(table, dry_run, went)
+        self._progress.begin("processes, operations and files", 0)
         files = await self._tidy(dry_run)
         announce("purge.done")
         found = [PurgedRows(table, consumer, rows) for (table, consumer), rows in sorted(went.items())]
@@ -137,8 +148,10 @@ class Purger:
                 self._held["decisions"] = Held("corrections", CORRECTIONS_HELD)
                 return
             pages = await connection.fetchval(self._sql["count_table_pages"], self._schema, table) or 0
+        self._progress.begin(f"{table}, by pages", pages)
         for first in range(0, pages, PAGES):
             await self._paced(table, ((first, 0), (first + PAGES, 0)), dry_run, went)
+            await self._progress.advance(min(PAGES, pages - first))
 
     async def _walk_acts(self, dry_run: bool, went: Counter[tuple[str, str]]) -> None:
         """Walk over the audit trail from its beginning: what is left has to be a chain that begins where this ends."""
@@ -147,9 +160,11 @@ class Purger:
         if not may and not dry_run:
             self._held["audit"] = Held("the audit trail", ACTS_HELD)
             return
+        self._progress.begin("audit, by acts", 0)
         place = 0
         while rows := await self._paced("audit", (place, ACTS), dry_run, went):
             place = rows[0]["place"]
+            await self._progress.advance(sum(row["rows"] for row in rows))
 
     async def _paced(
         self, table: str, part: tuple[object, object], dry_run: bool, went: Counter[tuple[str, str]]
@@ -243,7 +258,8 @@ class Purger:
         """Remove some of the operations that ended so long ago, with their items; return how many."""
         before = datetime.now(UTC) - _span(self._settings.retention.operation_retention_s)
         async with self._lend() as connection:
-            gone: int = await connection.fetchval(self._sql["delete_ended_operations"], before, OPERATIONS)
+            given = (before, OPERATIONS, ITEMS)
+            gone: int = await connection.fetchval(self._sql["delete_ended_operations"], *given)
         return gone
 
     async def _tidy(self, dry_run: bool) -> int:
@@ -256,7 +272,7 @@ class Purger:
                 await connection.execute(self._sql["delete_dead_runners"], numbers, GONE_S)
             while not self._is_kept("intents") and await self._forgot_cancels() >= CANCELS:
                 announce("purge.stepped")
-            while not self._is_kept("operations") and await self._forgot_operations() >= OPERATIONS:
+            while not self._is_kept("operations") and await self._forgot_operations():
                 announce("purge.stepped")
         found = self._settings.retention
         if (
