@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
+
+from projectionist.core.settings.settings import Settings
 
 HOSTILE = '"><script>alert(1)</script><img/src=x/onerror=alert(2)>{{7*7}}'
 CANARY = "canary-4711"
@@ -43,8 +46,15 @@ READ = (
     *("/outbox", "/outbox/group?state=dead", "/outbox/intent?key=one"),
     *("/operations", "/operation?number=1"),
     *("/map", "/preview", "/rebuilds", "/rebuild?consumer=Orders", "/row?consumer=Orders&key=o1&at=1"),
+    *(f"/flow?correlation={NAMED}",),
     *(f"/journey?id={NAMED}", f"/aggregate?name={quote('order/o1')}", "/search?q=nothing"),
 )
+
+
+def indexed(settings: Settings) -> Settings:
+    """Return these settings as of a project that finds events by correlation and trace."""
+    postgres = msgspec.structs.replace(settings.postgres, correlation_index=True, trace_index=True)
+    return msgspec.structs.replace(settings, postgres=postgres)
 
 
 async def troubled(live: ConsumerHarness) -> Any:
@@ -53,7 +63,8 @@ async def troubled(live: ConsumerHarness) -> Any:
     await live.migrate(made.Orders, made.Spend)
     made.trouble.poison.add(CANARY)
     await live.publish(OrderPlaced("ann", 5), "o1", 1, id="placed-1")
-    await live.publish(OrderNoted(CANARY), "o1", 2, id=HOSTILE)
+    flow = {"ce-correlationid": HOSTILE, "ce-causationid": HOSTILE}
+    await live.publish(OrderNoted(CANARY), "o1", 2, id=HOSTILE, headers=flow)
     await live.publish(OrderPaid(), "o1", 3, id="paid-1")
     await live.publish(OrderPlaced("bob", 9), '"><script>x', 1, id="placed-2")
     await live.publish(

@@ -93,6 +93,7 @@ ADDRESSES = (
     Address("POST", "/outbox/intent", outbox.intent, Role.OPERATE),
     Address("GET", "/journey", journeys.show),
     Address("POST", "/journey", journeys.show, Role.OPERATE),
+    Address("GET", "/flow", journeys.flow),
     Address("GET", "/aggregate", journeys.aggregate),
     Address("GET", "/row", rows.show, Role.OPERATE),
     Address("POST", "/row", rows.show, Role.OPERATE),

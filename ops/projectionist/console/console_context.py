@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from projectionist.console.access.request_guard import is_refresh, own_path
 from projectionist.console.console_database import ConsoleDatabase
-from projectionist.console.live_regions import EVERY_S, LIVE, Contents, SharedReads
+from projectionist.console.live_regions import EVERY_S, LIVE, SHARED_S, Contents, SharedReads
 from projectionist.console.needs import counts
 from projectionist.console.pages import environment
 from projectionist.console.snapshot import Onlooker
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from projectionist.console.access.sessions import Access, ConsoleSession
     from projectionist.console.background_work import BackgroundWorks
+    from projectionist.console.snapshot import Snapshot
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
 
@@ -81,13 +82,17 @@ class ConsoleContext:
         checks = self._examined[1].checks if self._examined else ()
         return sum(check.level == Level.ATTENTION for check in checks)
 
+    async def look(self, request: Request) -> Snapshot:
+        """Return the snapshot for a page: for one that is open and asks by itself that of its last round will do."""
+        return await self.onlooker.look(SHARED_S if is_refresh(request.headers) else None)
+
     async def page(
         self, request: Request, template: str, here: str, *, status: int = 200, **values: Any
     ) -> Response:
         """Render a page of somebody who is logged in, with navigation and what is wrong with the servers."""
         session, asks_itself = session_of(request), is_refresh(request.headers)
         request.state.contents = {"template": template, "here": here, "status": status, **values}
-        seen = await self.onlooker.look()
+        seen = await self.look(request)
         frame = {
             "here": here,
             "name": self.name,

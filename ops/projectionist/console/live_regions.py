@@ -10,6 +10,8 @@ from projectionist.core import clock
 
 EVERY_S = 5
 """So often a page that is open asks again."""
+SHARED_S = EVERY_S - 1
+"""So long a reading is good for all open pages: each of them has another one whenever it asks."""
 FRAME = "/live"
 """What a page asks that does not live itself: navigation and banners, from the snapshot alone."""
 LIVE = frozenset(
@@ -44,7 +46,7 @@ class _Reading:
 class SharedReads:
     """Reads each address at most once in a while, however many open pages ask for it."""
 
-    def __init__(self, *, every_s: float = EVERY_S - 1, now: Callable[[], float] = clock.now) -> None:
+    def __init__(self, *, every_s: float = SHARED_S, now: Callable[[], float] = clock.now) -> None:
         self._every_s, self._now = every_s, now
         self._readings: dict[tuple[str, ...], _Reading] = {}
 

@@ -35,7 +35,7 @@ def operation_condition(one: OperationReport) -> BuildCondition:
         why, _ = why_abandoned(one)
         says = "Take it up: it goes on where it stands. Or stop it: what is left stays as it is."
         if not one.is_group:
-            says = "Begin it again, a rebuild goes on where it stood; and stop this one."
+            says = "Begin it again, which ends this one: a rebuild goes on where it stood. Or stop it."
         return BuildCondition("act", f"{why[:1].upper()}{why[1:]}.", says, waits=True)
     if one.outcome is not None:
         left = f" {count(one.left)} were left as they are." if one.left else ""

@@ -1,4 +1,4 @@
-"""One look at the servers for all who look at pages: at most one a second, however many they are."""
+"""One look at the servers for all who look at pages, however many they are: one a second at most."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Onlooker:
         self._streams: dict[str, StreamInfo | str] = {}
         self._asking: asyncio.Task[None] | None = None
 
-    async def look(self) -> Snapshot:
-        """Return the newest snapshot: this second's, or a new one."""
+    async def look(self, every_s: float | None = None) -> Snapshot:
+        """Return the newest snapshot: this second's, that of the last `every_s`, or a new one."""
         async with self._lock:
-            if self._last is None or self._now() - self._taken >= self._every_s:
+            if self._last is None or self._now() - self._taken >= (every_s or self._every_s):
                 self._last = await self._new()
                 self._taken = self._now()
             return self._last

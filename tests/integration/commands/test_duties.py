@@ -11,6 +11,7 @@ import anyio.to_thread
 import asyncpg
 import pytest
 import pytest_asyncio
+from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.duties import named, with_duties
 from tests.support.planting import plant
@@ -181,6 +182,8 @@ async def test_each_command_works_for_its_duty_and_tells_others_what_is_missing(
         except AssertionError as error:
             wrong.append(str(error))
     assert not wrong, "\n\n".join(wrong)
+    left = await inspection.rows(live, "operations", "kind", ended=None)
+    assert {kind for (kind,) in left} <= {"retry_parked"}, "a long act says how it ended, or is gone"
 
 
 async def test_an_erase_changes_something_for_the_owner_alone(

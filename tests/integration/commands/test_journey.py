@@ -353,10 +353,21 @@ async def test_the_events_of_a_flow_are_found_where_correlation_is_indexed(
     await on.done("migrate")
     assert (await on.run("migrate", "--check")).code == 0
     events = (await on.seen("journey", "--correlation", "c-4"))["events"]
-    assert [(e["id"], e["causation"], e["consumers"]) for e in events] == [
-        ("a", None, "Orders: applied, Spend: applied"),
-        ("c", "a", "Orders: applied, Spend: ignored"),
+    assert [
+        (e["id"], e["causation"], {p["consumer"]: p["state"] for p in e["consumers"]}) for e in events
+    ] == [
+        ("a", None, {"Orders": "applied", "Spend": "applied"}),
+        ("c", "a", {"Orders": "applied", "Spend": "ignored"}),
     ]
+    [intent] = [one for event in events for passage in event["consumers"] for one in passage["intents"]]
+    assert (intent["slot"], intent["provider"], intent["state"]) == ("Receipt", "email", "ready")
+    text = await on.done("journey", "--correlation", "c-4")
+    assert "Receipt to email: ready" in text
+    assert (await on.seen("journey", "--correlation", "c-4", "--limit", "1"))["more"]
+    assert (
+        "there are more than these 1" in (await on.run("journey", "--correlation", "c-4", "--limit", "1")).err
+    )
+    assert (await on.seen("journey", "--correlation", "nothing"))["events"] == []
     plan = await live.fetch("explain select 1 from {s}.inbox where correlation = 'c-4'")
     assert plan
     assert "drop index" in await off.done("migrate")

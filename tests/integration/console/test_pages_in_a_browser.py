@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import ViewportSize
 from tests.support.chromium import chromium
 from tests.support.console_client import serving
-from tests.support.console_shop import CANARY, HOSTILE, NAMED, READ, troubled
+from tests.support.console_shop import CANARY, HOSTILE, NAMED, READ, indexed, troubled
 from tests.support.console_visitor import DESK, PHONE, Visitor, visiting
 from tests.support.consumer_harness import ConsumerHarness
 
@@ -32,7 +32,7 @@ async def ann(live: ConsumerHarness) -> AsyncIterator[Visitor]:
     s: Any = await troubled(live)
     async with (
         chromium() as browser,
-        serving(App(projections=[s.Orders, s.Spend]), live.settings) as served,
+        serving(App(projections=[s.Orders, s.Spend]), indexed(live.settings)) as served,
         visiting(served, browser) as visitors,
     ):
         yield await visitors.logged_in()

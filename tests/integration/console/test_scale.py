@@ -43,6 +43,9 @@ async def each(url: str) -> dict[str, int]:
             "shared": await touched(connection, "select_shared_trouble"),
             "groups": await touched(connection, "select_parked_groups_by_count", None, None, None, None, FEW),
             "group": await touched(connection, "select_parked_of_group", NAME, "failed", TYPE, alike, 50),
+            "before a retry": await touched(
+                connection, "count_parked_of_group", NAME, "failed", TYPE, alike, True, FEW
+            ),
             "types": await touched(connection, "select_counts_by_type", NAME),
             "sources": await touched(connection, "select_event_sources", event),
             "positions": await touched(connection, "select_aggregate_positions", "order/7", None),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from typing import Any
@@ -12,7 +14,7 @@ import pytest_asyncio
 from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.console_client import Browser, Served, serving, text_of
-from tests.support.console_shop import CANARY, FRAMES, HOSTILE, READ, troubled
+from tests.support.console_shop import CANARY, FRAMES, HOSTILE, READ, indexed, troubled
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPlaced
 
@@ -29,7 +31,7 @@ async def s(live: ConsumerHarness) -> Any:
 
 @pytest_asyncio.fixture
 async def served(live: ConsumerHarness, s: Any) -> AsyncIterator[Served]:
-    async with serving(App(projections=[s.Orders, s.Spend]), live.settings) as made:
+    async with serving(App(projections=[s.Orders, s.Spend]), indexed(live.settings)) as made:
         yield made
 
 
@@ -137,6 +139,14 @@ async def test_the_doctor_looks_and_streams_are_shown(live: ConsumerHarness, ann
     assert live.stream.name in text_of(await ann.see("/streams"))
 
 
+async def test_minutes_are_told_by_the_command_line_too(s: Any, cli: Cli) -> None:
+    counted = json.loads((await cli.run("status", "--by", "minute", "--json")).out)["counted"]
+    failed = [(one["name"], one["n"]) for one in counted if one["outcome"] == "failed"]
+    assert failed == [("Orders", 1)]
+    assert {one["name"] for one in counted if one["outcome"] == "applied"} == {"Orders", "Spend"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", one["what"]) for one in counted)
+
+
 async def test_without_consumers_the_overview_says_what_to_do(live: ConsumerHarness) -> None:
     async with serving(App(), live.settings, name="shop.app:app") as served:
         assert "projectionist run shop.app:app" in await (await served.logged_in()).see("/")
@@ -173,7 +183,10 @@ async def test_the_last_hour_is_drawn_and_a_journey_leads_to_its_trace(live: Con
         ann = await served.logged_in()
         for path in ("/", "/consumer?name=Orders"):
             assert 'aria-label="applied a minute, last 60 minutes: 0 to ' in await ann.see(path)
+        said = text_of(await ann.see("/consumer?name=Orders"))
+        assert re.search(r"Failed tries by minute \d+ tr\w+ ha\w+ failed in \d of the last 60 minutes", said)
+        assert "Failed tries" not in await ann.see("/consumer?name=Spend")
         journey = await ann.see(f"/search?q={trace}")
         assert "Journey of traced" in journey, "what one event alone has leads to it"
         assert f'href="https://traces.example/trace/{trace}"' in journey
-        assert f'href="/search?q={trace}"' in journey
+        assert f'href="/flow?trace={trace}"' in journey

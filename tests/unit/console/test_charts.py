@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.console.charts import HEIGHT, WIDTH, applied
+from projectionist.console.charts import BARS_HEIGHT, BARS_WIDTH, HEIGHT, WIDTH, applied, failed, failures
 
 
 @given(numbers=st.lists(st.integers(0, 10**12), max_size=60))
@@ -28,3 +29,30 @@ def test_the_largest_number_is_at_the_top_and_nought_at_the_bottom() -> None:
 
 def test_an_hour_without_anything_says_so() -> None:
     assert 'aria-label="nothing applied in the last 60 minutes"' in str(applied([0] * 60))
+
+
+@given(numbers=st.lists(st.integers(0, 10**12), max_size=60))
+def test_bars_stay_inside_of_their_picture_one_for_each_that_is_not_nought(
+    numbers: list[int],
+) -> None:
+    drawn = re.findall(r'x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', str(failed(numbers)))
+    assert len(drawn) == sum(map(bool, numbers))
+    for x, y, width, height in (map(float, one) for one in drawn):
+        assert x + width <= BARS_WIDTH + 0.1
+        assert abs(y + height - BARS_HEIGHT) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ([0] * 60, "no try has failed in the last 60 minutes"),
+        ([0] * 59 + [1], "1 try has failed in 1 of the last 60 minutes, the first 1 min ago"),
+        (
+            [0] * 12 + [19, 0, 1200] + [0] * 45,
+            "1,219 tries have failed in 2 of the last 60 minutes, the first 48 min ago; most, 1,200, 46 min ago",
+        ),
+    ],
+)
+def test_failures_are_told_since_when_how_often_and_when_most(numbers: list[int], told: str) -> None:
+    assert failures(numbers) == told
+    assert f'aria-label="{told}"' in str(failed(numbers))

@@ -13,6 +13,8 @@ from projectionist.runner.admin.parked_queries import ParkedFilter
 from projectionist.runner.admin.quarantine_queries import QuarantineFilter
 
 RATE = 200.0
+COUNTED = 100_000
+"""So many are counted for the page before an act, and acted on by it, the first of them; the command line takes all."""
 PARKED = ("consumer", "cause", "type", "aggregate", "error", "source", "id")
 ASIDE = ("consumer", "cause", "error")
 INTENTS = ("state", "provider", "destination", "intent", "consumer", "error")
@@ -55,6 +57,11 @@ def intent_filter(given: Given) -> IntentFilter:
         consumer=given.get("consumer") or None,
         error=sought(given.get("error") or None),
     )
+
+
+def of_more(count: int) -> str:
+    """Say where as many are counted as may be, and there may be more."""
+    return " They are the first: there may be more, and the command takes all." if count >= COUNTED else ""
 
 
 def need_choice(given: Given, names: tuple[str, ...]) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.console.access.sessions import Role
 from projectionist.console.acts.chosen import (
+    COUNTED,
     PARKED,
     RATE,
     need_choice,
+    of_more,
     options,
     parked_filter,
     query,
@@ -19,14 +20,14 @@ from projectionist.console.acts.verb import Answer, Field, Given, Option, Questi
 from projectionist.console.pages import TO_SAY, command_line
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.bulk_actions import BulkHandling, BulkResult
-from projectionist.runner.admin.parked_queries import MOST, ParkedQueries, corrected
+from projectionist.runner.admin.parked_queries import ParkedQueries, corrected
 from projectionist.runner.operations.operation import OperationKind
 
 if TYPE_CHECKING:
     from projectionist.console.console_database import ConsoleDatabase
     from projectionist.core.operator import Act
     from projectionist.ops.cli.database import Database
-    from projectionist.runner.admin.parked_queries import ParkedEntry
+    from projectionist.runner.admin.parked_queries import CountedEvents, ParkedEntry
 
 
 def _queries(db: Database) -> ParkedQueries:
@@ -37,17 +38,22 @@ def _handling(db: Database, act: Act) -> BulkHandling:
     return BulkHandling(db.connection, db.schema, act, rate=RATE)
 
 
-async def _heads(db: Database, given: Given) -> list[ParkedEntry]:
-    """Return what is to be decided about; NotThere where nothing is."""
+async def _counted(db: Database, given: Given, *, heads: bool, most: int = COUNTED) -> CountedEvents:
+    """Count what an address chooses, or of that what is to be decided about; NotThere where nothing is."""
     need_choice(given, PARKED)
-    found = await _queries(db).heads(parked_filter(given))
-    if not found:
-        raise NotThere("nothing that is like this waits any more", remedy="Look at what waits now: Waiting")
+    found = await _queries(db).count(parked_filter(given), heads=heads, most=most)
+    if found is None:
+        what = "waits" if heads else "is parked"
+        raise NotThere(f"nothing that is like this {what} any more", remedy="Look at what waits now: Waiting")
     return found
 
 
-def _noun(found: Sequence[object]) -> str:
-    return f"{len(found):,} events" if len(found) != 1 else "1 event"
+async def _first_head(db: Database, found: CountedEvents) -> list[ParkedEntry]:
+    return await _queries(db).heads(found.first, 1)
+
+
+def _noun(events: int) -> str:
+    return f"{events:,} events" if events != 1 else "1 event"
 
 
 def _told(verb: str, done: BulkResult, left: int) -> str:
@@ -69,7 +75,8 @@ def _back(given: Given) -> str:
 
 
 async def _ask_retry(db: Database, given: Given) -> Question:
-    found = await _heads(db, given)
+    found = await _counted(db, given, heads=True)
+    noun = _noun(found.events)
     ways = [
         Option(
             name="how",
@@ -83,97 +90,91 @@ async def _ask_retry(db: Database, given: Given) -> Question:
             name="how",
             value="one",
             label="One event, to see",
-            says=f"The oldest: {found[0].id} of {found[0].place}",
+            says=f"The oldest: {found.id} of {found.place}",
             kind="radio",
         ),
     ]
     return Question(
-        title=f"Retry {_noun(found)}",
-        fact=f"{_noun(found)} {'are' if len(found) > 1 else 'is'} tried once more, and what waits behind drains.",
-        says="No intent that exists is sent again.",
-        label=f"Retry {_noun(found)}",
+        title=f"Retry {noun}",
+        fact=f"{noun} {'are' if found.events > 1 else 'is'} tried once more, and what waits behind drains.",
+        says=f"No intent that exists is sent again.{of_more(found.events)}",
+        label=f"Retry {noun}",
         command=command_line(
             *("parked", "retry", given.get("id") or None, *options(given, PARKED)),
             *(["--all"] if not given.get("id") else []),
             *("--reason", TO_SAY),
         ),
         back=_back(given),
-        matches=len(found),
-        options=ways if len(found) > 1 else [],
+        matches=found.events,
+        options=ways if found.events > 1 else [],
     )
 
 
 async def _retry(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
-    found = (await _heads(db, given))[: shown(given)]
-    if len(found) > 1 and given.get("how") != "one":
+    found = await _counted(db, given, heads=True, most=shown(given))
+    if found.events > 1 and given.get("how") != "one":
         return await begin(db, OperationKind.RETRY_PARKED, parked_filter(given), given, act)
-    done = await _handling(db, act).retry(found[:1])
-    return Answer(_told("Retry", done, len(found[1:])) + fewer(found, given), "/waiting")
+    done = await _handling(db, act).retry(await _first_head(db, found))
+    return Answer(_told("Retry", done, found.events - 1) + fewer(found.events, given), "/waiting")
 
 
 async def _ask_skip(db: Database, given: Given) -> Question:
-    found = await _heads(db, given)
+    found = await _counted(db, given, heads=True)
+    noun = _noun(found.events)
     return Question(
-        title=f"Skip {_noun(found)}",
-        fact=f"{_noun(found)} shall never be applied, and what waits behind drains.",
-        says="A decision for ever: rebuild and verify repeat it.",
-        label=f"Skip {_noun(found)}",
+        title=f"Skip {noun}",
+        fact=f"{noun} shall never be applied, and what waits behind drains.",
+        says=f"A decision for ever: rebuild and verify repeat it.{of_more(found.events)}",
+        label=f"Skip {noun}",
         command=command_line(
             *("parked", "skip", given.get("id") or None, *options(given, PARKED)),
             *(["--all"] if not given.get("id") else []),
             *("--reason", TO_SAY),
         ),
         back=_back(given),
-        matches=len(found),
+        matches=found.events,
     )
 
 
 async def _skip(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
-    found = (await _heads(db, given))[: shown(given)]
-    if len(found) > 1:
+    found = await _counted(db, given, heads=True, most=shown(given))
+    if found.events > 1:
         return await begin(db, OperationKind.SKIP_PARKED, parked_filter(given), given, act)
-    done = await _handling(db, act).skip(found)
-    return Answer(_told("Skip", done, 0) + fewer(found, given), "/waiting")
-
-
-async def _events(db: Database, given: Given) -> list[ParkedEntry]:
-    need_choice(given, PARKED)
-    found = await _queries(db).each(parked_filter(given), MOST)
-    if not found:
-        raise NotThere(
-            "nothing that is like this is parked any more", remedy="Look at what waits now: Waiting"
-        )
-    return found
+    done = await _handling(db, act).skip(await _first_head(db, found))
+    return Answer(_told("Skip", done, 0) + fewer(found.events, given), "/waiting")
 
 
 async def _ask_discard(db: Database, given: Given) -> Question:
-    found = await _events(db, given)
+    found = await _counted(db, given, heads=False)
+    noun = _noun(found.events)
     return Question(
-        title=f"Discard {_noun(found)}",
-        fact=f"{_noun(found)} {'are' if len(found) > 1 else 'is'} dropped, heads and those behind them alike.",
-        says="A decision for ever: rebuild and verify repeat it. The versions stay missing for their aggregates.",
-        label=f"Discard {_noun(found)}",
+        title=f"Discard {noun}",
+        fact=f"{noun} {'are' if found.events > 1 else 'is'} dropped, heads and those behind them alike.",
+        says="A decision for ever: rebuild and verify repeat it. The versions stay missing for their aggregates."
+        + of_more(found.events),
+        label=f"Discard {noun}",
         command=command_line(
             *("parked", "discard", given.get("id") or None, *options(given, PARKED)),
             *(["--all"] if not given.get("id") else []),
             *("--reason", TO_SAY),
         ),
         back=_back(given),
-        matches=len(found),
+        matches=found.events,
     )
 
 
 async def _discard(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
-    found = (await _events(db, given))[: shown(given)]
-    if len(found) > 1:
+    found = await _counted(db, given, heads=False, most=shown(given))
+    if found.events > 1:
         return await begin(db, OperationKind.DISCARD_PARKED, parked_filter(given), given, act)
-    done = await _handling(db, act).discard(found)
-    return Answer(_told("Discard", done, 0) + fewer(found, given), "/waiting")
+    done = await _handling(db, act).discard(await _queries(db).each(found.first, 1))
+    return Answer(_told("Discard", done, 0) + fewer(found.events, given), "/waiting")
 
 
 async def _gap(db: Database, given: Given) -> tuple[ParkedEntry, int, int]:
     needed(given, "consumer"), needed(given, "aggregate")
-    found = [one for one in await _heads(db, given) if one.ordered and (one.cause != "failed" or one.finding)]
+    heads = await _queries(db).heads(parked_filter(given), 2)
+    found = [one for one in heads if one.ordered and (one.cause != "failed" or one.finding)]
     if len(found) != 1:
         raise NotThere("this aggregate waits for no version", remedy="Look at what waits now: Waiting")
     return found[0], *await _queries(db).lacks(found[0])
@@ -204,8 +205,10 @@ async def _accept_gap(db: Database, given: Given, act: Act) -> Answer:
 async def _one(db: Database, given: Given) -> ParkedEntry:
     for name in ("consumer", "source", "id"):
         needed(given, name)
-    [one] = await _events(db, given)
-    return one
+    found = await _queries(db).each(parked_filter(given), 2)
+    if len(found) != 1:
+        raise NotThere("this event is not parked any more", remedy="Look at what waits now: Waiting")
+    return found[0]
 
 
 async def _ask_edit(db: Database, given: Given) -> Question:

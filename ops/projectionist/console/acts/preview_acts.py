@@ -13,7 +13,10 @@ from projectionist.core.aggregates import parted
 from projectionist.core.operator import NotThere
 from projectionist.ops.cli.database import database
 from projectionist.runner.database.queries import Queries, record_act
+from projectionist.runner.operations.long_act import long_act
+from projectionist.runner.operations.operation import OperationKind
 from projectionist.runner.preview.preview import Previewer
+from projectionist.runner.rebuild.build_lease import owner
 
 if TYPE_CHECKING:
     from projectionist.console.console_database import ConsoleDatabase
@@ -57,7 +60,8 @@ async def _begin(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
     aggregate = given.get("aggregate", "").strip() or None
     if aggregate is not None:
         parted(aggregate)
-    settings = db.settings
+    settings, who = db.settings, owner()
+    about = {"consumer": definition.full_name, "aggregate" if aggregate else "sample": aggregate or sample}
 
     async def fold(progress: Progress) -> object:
         async with database("console preview", settings) as opened, broker(settings) as client:
@@ -68,11 +72,14 @@ async def _begin(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
                 "set default_transaction_read_only = on; set statement_timeout = 0"
             )
             queries = Queries(opened.connection, opened.schema)
-            # The page leaves values out until somebody has them revealed, on record.
-            previewer = Previewer(queries, definition, settings, client, progress, reveal=True)
-            return await previewer.run(sample, aggregate)
+            given = (settings.postgres, OperationKind.PREVIEW, about, act, who, progress)
+            async with long_act(*given) as told:
+                # The page leaves values out until somebody has them revealed, on record.
+                previewer = Previewer(queries, definition, settings, client, told, reveal=True)
+                return await previewer.run(sample, aggregate)
+        raise AssertionError("the task group neither returned nor raised")
 
-    db.works.begin(KIND, definition.name, act, fold)
+    db.works.begin(KIND, definition.name, act, fold, who)
     return Answer(f"The preview of {definition.name} has begun.", preview_path(definition.name))
 
 

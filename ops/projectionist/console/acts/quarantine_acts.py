@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from projectionist.console.access.sessions import Role
 from projectionist.console.acts.chosen import (
     ASIDE,
+    COUNTED,
     RATE,
     need_choice,
+    of_more,
     options,
     quarantine_filter,
     query,
@@ -38,25 +40,26 @@ if TYPE_CHECKING:
     from projectionist.runner.admin.quarantine_actions import Place
 
 
-async def _places(db: Database, given: Given, *, idle: bool) -> list[tuple[int, Place]]:
-    """Return the entries that an address chooses: one by its sequence, or all that a filter does."""
+async def _counted(
+    db: Database, given: Given, *, idle: bool, most: int = COUNTED
+) -> tuple[int, tuple[int, Place]]:
+    """Count the entries that an address chooses, one by its sequence or those of a filter, and return the oldest."""
     aside = QuarantineQueries(db.connection, db.schema)
     if given.get("seq"):
         [seq], [incarnation] = numbers(given, "seq"), numbers(given, "incarnation")
-        rows = await aside.show(seq, needed(given, "consumer"), incarnation)
-        found = [(row["consumer"], (row["incarnation"], row["seq"])) for row in rows]
-    else:
-        need_choice(given, ASIDE)
-        found = [(one.consumer, one.place) for one in await aside.each(quarantine_filter(given), idle=idle)]
-    if not found:
+        row, *_ = await aside.show(seq, needed(given, "consumer"), incarnation)
+        return 1, (row["consumer"], (row["incarnation"], row["seq"]))
+    need_choice(given, ASIDE)
+    found = await aside.count(quarantine_filter(given), idle=idle, most=most)
+    if found is None:
         raise NotThere(
             "nothing that is like this is in quarantine any more", remedy="Look at what is there now"
         )
     return found
 
 
-def _noun(count: int) -> str:
-    return f"{count:,} entries" if count != 1 else "1 entry"
+def _noun(entries: int) -> str:
+    return f"{entries:,} entries" if entries != 1 else "1 entry"
 
 
 def _command(verb: str, given: Given) -> str:
@@ -79,50 +82,50 @@ def _told(verb: str, done: BulkResult) -> str:
 
 
 async def _ask_retry(db: Database, given: Given) -> Question:
-    found = await _places(db, given, idle=True)
+    entries, _ = await _counted(db, given, idle=True)
     return Question(
-        title=f"Read {_noun(len(found))} again",
-        fact=f"{_noun(len(found))} of quarantine: read again by the code and settings of the runners.",
+        title=f"Read {_noun(entries)} again",
+        fact=f"{_noun(entries)} of quarantine: read again by the code and settings of the runners.",
         says="What is an event now is applied like any other; what is not stays. Several are read in samples: "
-        "1, 5, 20, 100, then the rest, which is left where none of a sample gets through.",
-        label=f"Read {_noun(len(found))} again",
+        f"1, 5, 20, 100, then the rest, which is left where none of a sample gets through.{of_more(entries)}",
+        label=f"Read {_noun(entries)} again",
         command=_command("retry", given),
         back=_back(given),
-        matches=len(found),
+        matches=entries,
     )
 
 
 async def _retry(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
-    found = (await _places(db, given, idle=True))[: shown(given)]
-    if len(found) > 1:
+    entries, first = await _counted(db, given, idle=True, most=shown(given))
+    if entries > 1:
         return await begin(db, OperationKind.RETRY_QUARANTINE, quarantine_filter(given), given, act)
     done = await QuarantineQueries(db.connection, db.schema).act(
-        found, lambda verbs, place: verbs.retry(place, act), rate=RATE
+        [first], lambda verbs, place: verbs.retry(place, act), rate=RATE
     )
-    return Answer(_told("Read again", done) + fewer(found, given), "/quarantine")
+    return Answer(_told("Read again", done) + fewer(entries, given), "/quarantine")
 
 
 async def _ask_discard(db: Database, given: Given) -> Question:
-    found = await _places(db, given, idle=False)
+    entries, _ = await _counted(db, given, idle=False)
     return Question(
-        title=f"Discard {_noun(len(found))}",
-        fact=f"{_noun(len(found))} of quarantine: no events, for ever.",
-        says="Rebuilds do not read them either. This cannot be taken back.",
-        label=f"Discard {_noun(len(found))}",
+        title=f"Discard {_noun(entries)}",
+        fact=f"{_noun(entries)} of quarantine: no events, for ever.",
+        says=f"Rebuilds do not read them either. This cannot be taken back.{of_more(entries)}",
+        label=f"Discard {_noun(entries)}",
         command=_command("discard", given),
         back=_back(given),
-        matches=len(found),
+        matches=entries,
     )
 
 
 async def _discard(db: ConsoleDatabase, given: Given, act: Act) -> Answer:
-    found = (await _places(db, given, idle=False))[: shown(given)]
-    if len(found) > 1:
+    entries, first = await _counted(db, given, idle=False, most=shown(given))
+    if entries > 1:
         return await begin(db, OperationKind.DISCARD_QUARANTINE, quarantine_filter(given), given, act)
     done = await QuarantineQueries(db.connection, db.schema).act(
-        found, lambda verbs, place: verbs.discard(place, act), rate=RATE
+        [first], lambda verbs, place: verbs.discard(place, act), rate=RATE
     )
-    return Answer(_told("Discard", done) + fewer(found, given), "/quarantine")
+    return Answer(_told("Discard", done) + fewer(entries, given), "/quarantine")
 
 
 def replacements(headers: str, without: str) -> dict[str, str | None]:
@@ -141,7 +144,7 @@ def replacements(headers: str, without: str) -> dict[str, str | None]:
 
 async def _ask_edit(db: Database, given: Given) -> Question:
     needed(given, "seq")
-    await _places(db, given, idle=False)
+    await _counted(db, given, idle=False)
     return Question(
         title=f"Correct sequence {given['seq']}",
         fact="This message is read with other headers, another payload, or both, in rebuilds too.",
@@ -162,11 +165,11 @@ async def _ask_edit(db: Database, given: Given) -> Question:
 
 async def _edit(db: Database, given: Given, act: Act) -> Answer:
     needed(given, "seq")
-    found = await _places(db, given, idle=False)
+    _, first = await _counted(db, given, idle=False)
     headers = replacements(given.get("headers", ""), given.get("without", ""))
     data = given["data"].encode() if given.get("data") else None
     done = await QuarantineQueries(db.connection, db.schema).act(
-        found, lambda verbs, place: verbs.edit(place, act, headers=headers, data=data), rate=RATE
+        [first], lambda verbs, place: verbs.edit(place, act, headers=headers, data=data), rate=RATE
     )
     return Answer(_told("Correct", done), "/quarantine")
 

@@ -38,8 +38,8 @@ KIND = "rebuild"
 BOX = "view."
 """Names the box of a view in the address of an act on a set."""
 MEASURED_S = 1.0
-STOPPING = "It was told to stop, and has not ended yet: this page says when it has."
 """For so long the speed of a rebuild is measured: whoever asks for its page waits for it."""
+STOPPING = "It was told to stop, and has not ended yet: this page says when it has."
 RESTART = Option(
     name="restart", value="yes", label="Begin anew", says="Instead of going on with the build that is open."
 )
@@ -147,7 +147,7 @@ def _begin(
 
     async def build(progress: Progress) -> object:
         async with broker(settings) as client:
-            about = ", ".join(_names(consumer, views))
+            about = {"consumer": ", ".join(_names(consumer, views))}
             given = (settings.postgres, OperationKind.REBUILD, about, act, who, progress)
             async with long_act(*given) as told:
                 building = (consumer, settings, client, told, options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -81,9 +81,9 @@ def shown(given: Given) -> int:
     return int(told) if told.isascii() and told.isdigit() and len(told) < 19 else 0
 
 
-def fewer(found: Sequence[object], given: Given) -> str:
+def fewer(found: int, given: Given) -> str:
     """Say where an act has found fewer than were shown; more it leaves alone."""
-    return f" {shown(given):,} were shown: the others went on meanwhile." if len(found) < shown(given) else ""
+    return f" {shown(given):,} were shown: the others went on meanwhile." if found < shown(given) else ""
 
 
 def needed(given: Given, name: str) -> str:

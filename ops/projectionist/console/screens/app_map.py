@@ -19,7 +19,7 @@ UNKNOWN = Condition("idle", "has not run yet")
 
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show it: what hangs together from the app, how it is from the snapshot."""
-    seen, app = await context.onlooker.look(), context.app
+    seen, app = await context.look(request), context.app
     needed = {one.about for one in needs(seen.status)}
     consumers = {one.name: condition(one, needed) for one in seen.status.consumers}
     lines = map_lines(app.definitions)

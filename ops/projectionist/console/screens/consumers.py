@@ -53,7 +53,7 @@ def spoken(outcome: str) -> str:
 
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show one consumer; NotThere if the database knows none of that name."""
-    name, seen = request.query_params.get("name", ""), await context.onlooker.look()
+    name, seen = request.query_params.get("name", ""), await context.look(request)
     one = next((each for each in seen.status.consumers if each.name == name), None)
     if one is None:
         raise NotThere(f"there is no consumer {name!r}", remedy="The overview lists those that there are")

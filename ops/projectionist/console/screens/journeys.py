@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from projectionist.console.acts.row_acts import row_path
+from projectionist.console.acts.verb import needed
 from projectionist.console.console_context import go_to
 from projectionist.console.pages import command_line
 from projectionist.console.screens import revealing
+from projectionist.console.stretches import stretches
+from projectionist.console.waterfall import answer, waterfall
 from projectionist.core.operator import NotThere
 from projectionist.ops.cli.content import masked_journey
 from projectionist.runner.admin.event_history import Journeys
+from projectionist.runner.admin.flow_history import BY, Flows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from projectionist.console.console_context import ConsoleContext
+    from projectionist.console.stretches import Stretch
     from projectionist.ops.cli.database import Database
     from projectionist.projections.compiled.definition import Definition
+    from projectionist.runner.admin.event_history import Journey
+    from projectionist.runner.admin.flow_history import By
 
 ROWS = 50
+LINES = 500
+"""So many lines of a waterfall a page has, but for one event that has more."""
 LONGEST = 1_000
 """So many characters are looked for at most: no id has more."""
 
@@ -45,11 +55,14 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         if revealed:
             things = (f"{each.consumer}: {one.source}/{one.id}" for one in found for each in one.consumers)
             await revealing.record(db, request, things)
+    shown, now = found if revealed else list(map(masked_journey, found)), datetime.now(UTC)
+    drawn = [stretches(one) for one in shown]
     return await context.page(
         request,
         "journey.html",
         "journey",
-        found=found if revealed else list(map(masked_journey, found)),
+        found=[(one, waterfall(parts, now)) for one, parts in zip(shown, drawn, strict=True)],
+        answer=answer([part for parts in drawn for part in parts], now),
         notes=journeys.notes,
         event=event,
         revealed=revealed,
@@ -112,10 +125,52 @@ async def search(context: ConsoleContext, request: Request) -> Response:
     )
 
 
-def _together(by: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    for row in rows:
-        query = urlencode({"id": row["id"], "source": row["source"]})
-        yield by, f"{row['type']} {row['id']}", f"/journey?{query}"
+async def flow(context: ConsoleContext, request: Request) -> Response:
+    """Show the events of one correlation id or trace, with what became of each."""
+    by: By = "trace" if "trace" in request.query_params else "correlation"
+    name = needed(request.query_params, by)
+    async with context.database() as db:
+        found = await _flows(db).find(by, name, ROWS)
+    drawn, now = _within([stretches(masked_journey(one)) for one in found.events], LINES), datetime.now(UTC)
+    return await context.page(
+        request,
+        "flow.html",
+        "journey",
+        flow=found,
+        shown=sum(one.depth == 0 for one in drawn),
+        drawn=waterfall(drawn, now),
+        answer=answer(drawn, now),
+        trace_page=context.settings.telemetry.trace_page,
+        command=command_line("journey", f"--{by}", name),
+    )
+
+
+def _within(found: Iterable[list[Stretch]], most: int) -> list[Stretch]:
+    """Return the stretches of the first events, as many of these as fit. Pure."""
+    shown: list[Stretch] = []
+    for parts in found:
+        if shown and len(shown) + len(parts) > most:
+            break
+        shown += parts
+    return shown
+
+
+def _flows(db: Database) -> Flows:
+    return Flows(db.connection, db.schema, db.settings.postgres)
+
+
+async def _found_flow(flows: Flows, by: By, name: str) -> list[tuple[str, str, str]]:
+    """Return where a flow is shown, if there is one: of one event alone that is its journey."""
+    if not flows.is_indexed(by):
+        return []
+    found = await flows.find(by, name, 1)
+    if found.more:
+        return [(by, name, f"/flow?{urlencode([(by, name)])}")]
+    return [(by, f"{one.type} {one.id}", _journey_path(one)) for one in found.events]
+
+
+def _journey_path(one: Journey) -> str:
+    return f"/journey?{urlencode({'id': one.id, 'source': one.source})}"
 
 
 async def _search(db: Database, text: str) -> list[tuple[str, str, str]]:
@@ -123,8 +178,7 @@ async def _search(db: Database, text: str) -> list[tuple[str, str, str]]:
     journeys, found = _journeys(db), list[tuple[str, str, str]]()
     try:
         for one in await journeys.events(text):
-            query = urlencode({"id": one.id, "source": one.source})
-            found.append(("event", f"{one.type or 'event'} {one.id} of {one.source}", f"/journey?{query}"))
+            found.append(("event", f"{one.type or 'event'} {one.id} of {one.source}", _journey_path(one)))
     except NotThere:
         pass
     try:
@@ -137,8 +191,6 @@ async def _search(db: Database, text: str) -> list[tuple[str, str, str]]:
             found.append(("intent", text, f"/outbox/intent?{urlencode({'key': text})}"))
     except NotThere:
         pass
-    if db.settings.postgres.correlation_index:
-        found += _together("correlation", await journeys.correlated(text, ROWS))
-    if db.settings.postgres.trace_index:
-        found += _together("trace", await journeys.traced(text, ROWS))
+    for by in BY:
+        found += await _found_flow(_flows(db), by, text)
     return found

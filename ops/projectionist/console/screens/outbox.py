@@ -29,7 +29,7 @@ ROWS = 50
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show providers, and groups of intents: those that wait for somebody first."""
     given: Mapping[str, str] = request.query_params
-    seen = await context.onlooker.look()
+    seen = await context.look(request)
     async with context.database() as db:
         verbs = IntentActions(db.connection, db.schema)
         found = await verbs.groups(intent_filter(given))

@@ -17,7 +17,7 @@ RANK = {"act": 0, "wait": 1, "ok": 2, "idle": 3}
 
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show it: all of it from the snapshot."""
-    seen = await context.onlooker.look()
+    seen = await context.look(request)
     found = needs(seen.status)
     needed = {one.about for one in found}
     consumers = [(one, condition(one, needed)) for one in seen.status.consumers]

@@ -51,7 +51,7 @@ class RebuildRow(msgspec.Struct, frozen=True):
 
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show the read models of the app, those whose builds wait for somebody first."""
-    seen = await context.onlooker.look()
+    seen = await context.look(request)
     status = {one.name: one for one in seen.status.consumers}
     async with context.database() as db:
         found = await open_builds(db.queries)

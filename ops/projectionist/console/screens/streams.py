@@ -19,7 +19,7 @@ NANO = 1e9
 
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show them as the broker described them some seconds ago."""
-    seen = await context.onlooker.look()
+    seen = await context.look(request)
     found = {name: one for name, one in seen.streams.items() if isinstance(one, StreamInfo)}
     lacking = {name: one for name, one in seen.streams.items() if isinstance(one, str)}
     limited = {

@@ -23,9 +23,9 @@ from projectionist.ops.cli.find_servers import settings
 from projectionist.ops.cli.output import UsageError, is_quiet, log_level, note
 from projectionist.runner.app import App
 from projectionist.runner.database.queries import Queries
-from projectionist.runner.history.progress import Logged, PhaseProgress, Watched
+from projectionist.runner.history.progress import LateProgress, Logged, PhaseProgress, Watched
 from projectionist.runner.operations import long_act as operations
-from projectionist.runner.operations.operation import OperationKind
+from projectionist.runner.operations.operation import BRIEF_S, OperationKind
 from projectionist.runner.rebuild.build_lease import owner
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings, Telemetry
     from projectionist.projections.compiled.definition import ConsumerDefinition, Definition
-    from projectionist.runner.operations import long_act as operations
-from projectionist.runner.history.progress import Progress
+    from projectionist.runner.history.progress import Progress
 
 NOBODY, NO_REASON = "unknown", "no reason given"
 
@@ -131,9 +130,14 @@ def progress(name: str, limit: float | None, *, what: str | None = None) -> Prog
     return watched
 
 
+def late_progress(name: str) -> Progress:
+    """Return the same of what most often is done at once: then nothing is told."""
+    return LateProgress(progress(name, None), BRIEF_S)
+
+
 @asynccontextmanager
 async def long_act(
-    args: argparse.Namespace, work: AtWork, kind: str, about: str, watched: Progress
+    args: argparse.Namespace, work: AtWork, kind: str, about: Mapping[str, object], watched: Progress
 ) -> AsyncIterator[Progress]:
     """Have what is inside be an operation while it lasts: all see how far it is, and may stop it."""
     act = Act(args.actor or NOBODY, args.reason or NO_REASON)

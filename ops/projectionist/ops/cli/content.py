@@ -84,13 +84,17 @@ def masked_journey(journey: Journey) -> Journey:
             replace(each, why=stand_in(each.why)) if each.why and _quotes(each) else each
             for each in one.beside
         ]
-        intents = [
-            without_content(each) | {"attempts": list(map(without_content, each["attempts"]))}
-            for each in one.intents
-        ]
+        intents = list(map(_masked_intent, one.intents))
         return replace(one, parked=parked, beside=beside, intents=intents)
 
     return replace(journey, consumers=list(map(passage, journey.consumers)))
+
+
+def _masked_intent(intent: Mapping[str, Any]) -> dict[str, Any]:
+    shown = without_content(intent)
+    if "attempts" in intent:  # which an intent in brief has not
+        shown["attempts"] = list(map(without_content, intent["attempts"]))
+    return shown
 
 
 def _quotes(one: SideRecord) -> bool:

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.content import masked_journey, reveal
 from projectionist.ops.cli.help_topics import Topic
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
     from nats.aio.client import Client
 
     from projectionist.core.settings.settings import Settings
-    from projectionist.runner.admin.event_history import AggregateStatus, Journey, Journeys, Passage
+    from projectionist.runner.admin.event_history import AggregateStatus, Journey, Passage
+    from projectionist.runner.admin.flow_history import By, Flows
     from projectionist.runner.admin.row_names import RowNames
     from projectionist.runner.jetstream.api import StoredMessage
 
@@ -32,7 +32,8 @@ projectionist journey --aggregate order/7      where an aggregate stands, and it
 projectionist journey e-17 --reveal --reason "ticket 7"   with texts of errors and the answers of providers
 projectionist journey e-17 --archive old/      what went from the inbox into these files too
 projectionist journey --intent KEY             the event that this side effect came from
-projectionist journey --correlation c-4        all events of one flow (setting postgres.correlation_index)
+projectionist journey --correlation c-4        all events of one flow, with their consumers and intents
+                                               (setting postgres.correlation_index)
 projectionist journey --trace 4bf92f3577b34da6a3ce929d0e0e4736   those of one trace (setting postgres.trace_index)
 """
 
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from projectionist.ops.cli.database import database
     from projectionist.runner.admin.event_history import Journeys
+    from projectionist.runner.admin.flow_history import Flows
 
     async with AsyncExitStack() as broker, database("journey") as db:
         by_event = args.id is not None or args.intent is not None
@@ -96,10 +98,7 @@ async def _run(args: argparse.Namespace) -> int:
             document = {"aggregate": args.aggregate, "consumers": found, "notes": journeys.notes}
             show_result(args, document, "\n\n".join(map(_status, found)))
         elif not by_event:
-            by = "trace" if args.correlation is None else "correlation"
-            events = await _together(journeys, db.settings, args)
-            columns = ("received", "source", "id", "type", "aggregate", "version", "causation", "consumers")
-            show_result(args, {by: getattr(args, by), "events": events}, lines(events, columns))
+            await _show_flow(Flows(db.connection, db.schema, db.settings.postgres), args)
         else:
             events_found = await (
                 journeys.events(args.id, args.source) if args.id else journeys.intent(args.intent)
@@ -152,16 +151,59 @@ def _archive(settings: Settings) -> Path | None:
     return Path(found.archive_folder) if found.archive == "files" and found.archive_folder else None
 
 
-async def _together(journeys: Journeys, settings: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
-    by = "trace" if args.correlation is None else "correlation"
-    if not getattr(settings.postgres, f"{by}_index"):
-        raise ProjectionistError(
-            f"{by} ids are not indexed",
-            remedy=f"Set {by}_index = true in [postgres] and run `projectionist migrate`",
-        )
-    if by == "trace":
-        return await journeys.traced(args.trace, args.limit)
-    return await journeys.correlated(args.correlation, args.limit)
+async def _show_flow(flows: Flows, args: argparse.Namespace) -> None:
+    """Show the events of one flow in brief, each with its consumers and intents."""
+    by: By = "trace" if args.correlation is None else "correlation"
+    found = await flows.find(by, getattr(args, by), args.limit)
+    events = [_in_brief(masked_journey(one)) for one in found.events]
+    columns = (
+        "received",
+        "source",
+        "id",
+        "type",
+        "aggregate",
+        "version",
+        "causation",
+        "consumers",
+        "intents",
+    )
+    text = lines([_told_in_brief(one) for one in events], columns)
+    show_result(args, {by: found.name, "events": events, "more": found.more}, text)
+    if found.more and not args.json:
+        note(f"there are more than these {len(events):,}: --limit")
+
+
+OF_EVENT = ("source", "id", "type", "schema", "aggregate", "version", "correlation", "causation", "trace")
+OF_PASSAGE = (
+    *(
+        "consumer",
+        "state",
+        "verdict",
+        "idle",
+        "stream",
+        "incarnation",
+        "seq",
+        "subject",
+        "received",
+        "processed",
+    ),
+    *("parked", "intents"),
+)
+
+
+def _in_brief(one: Journey) -> dict[str, Any]:
+    passages = [{name: getattr(each, name) for name in OF_PASSAGE} for each in one.consumers]
+    received = min((each.received for each in one.consumers if each.received is not None), default=None)
+    return {"received": received, **{name: getattr(one, name) for name in OF_EVENT}, "consumers": passages}
+
+
+def _told_in_brief(event: Mapping[str, Any]) -> dict[str, Any]:
+    passages = event["consumers"]
+    told = [f"{each['consumer']}: {each['state']}" for each in passages if each["state"]]
+    intents = [
+        f"{one['slot']} to {one['provider']}: {one['state']}" for each in passages for one in each["intents"]
+    ]
+    return {**event, "consumers": ", ".join(told), "intents": ", ".join(intents)}
 
 
 def _things(journeys: Sequence[Journey]) -> Iterator[str]:

@@ -21,14 +21,18 @@ HELP = "show servers, pending migrations, and the state of every consumer"
 EXAMPLE = """
 projectionist status              for people
 projectionist status --watch      again every second
-projectionist status --by type    what has happened, by event type (or: hour)
+projectionist status --by type    what has happened, by event type (or: hour, minute)
 projectionist status --json       for programs (exit code 3: something needs attention)
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--by", choices=("type", "hour"), help="what has happened, by event type or hour")
+    parser.add_argument(
+        "--by",
+        choices=("type", "hour", "minute"),
+        help="what has happened, by event type, by hour of the last day, or by minute of the last hour",
+    )
     parser.add_argument("--watch", action="store_true", help="show it again every second, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -76,6 +76,13 @@ class Passage(msgspec.Struct):
     """What is missing here, and why."""
 
 
+RECORDED = (
+    *("consumer", "state", "verdict", "idle", "archived", "stream", "incarnation", "seq", "subject"),
+    *("received", "processed", "batch", "host", "pid"),
+)
+"""Names what rows of the inbox tell of a passage."""
+
+
 class Journey(msgspec.Struct):
     """One event."""
 
@@ -179,16 +186,6 @@ class Journeys:
         await self._search(aggregate)
         return [await self._status(row, aggregate, limit) for row in rows]
 
-    async def correlated(self, correlation: str, limit: int) -> list[dict[str, Any]]:
-        """Return the events of one correlation id, in the order in which they came. Slow without its index."""
-        rows = await self._connection.fetch(self._sql["select_events_by_correlation"], correlation, limit)
-        return [dict(row) for row in rows]
-
-    async def traced(self, trace: str, limit: int) -> list[dict[str, Any]]:
-        """Return the events that came in one trace, in the order in which they came. Slow without its index."""
-        rows = await self._connection.fetch(self._sql["select_events_by_trace"], trace.lower(), limit)
-        return [dict(row) for row in rows]
-
     async def _sources(self, event: str) -> list[str]:
         return [
             row["source"] for row in await self._connection.fetch(self._sql["select_event_sources"], event)
@@ -214,7 +211,7 @@ class Journeys:
         for row in await self._connection.fetch(self._sql["select_event_inbox_rows"], source, event, filed):
             _fill_header(journey, row)
             known = passages.setdefault(
-                row["consumer"], _passage(row)
+                row["consumer"], passage_of(row)
             )  # of a set there is a row for each view
             rows, note = await self._rows(row, source, event)
             known.rows, known.row_note = known.rows + rows, known.row_note or note
@@ -287,24 +284,10 @@ def _fill_header(journey: Journey, row: Record) -> None:
     journey.trace = row["traceparent"].split("-")[1] if row["traceparent"] else journey.trace
 
 
-def _passage(row: Record) -> Passage:
-    names = (
-        "state",
-        "verdict",
-        "idle",
-        "archived",
-        "stream",
-        "incarnation",
-        "seq",
-        "subject",
-        "received",
-        "processed",
-        "batch",
-        "host",
-        "pid",
-    )
-    known = {name: row[name] for name in names}
-    return Passage(consumer=row["consumer"], **known)
+def passage_of(row: Record, parked: dict[str, Any] | None = None) -> Passage:
+    """Return what a row of the inbox tells of a passage: as much of it as was read."""
+    known = {name: row[name] for name in RECORDED if name in row}
+    return Passage(**known, parked=parked)
 
 
 def _parked(row: Record) -> dict[str, Any]:

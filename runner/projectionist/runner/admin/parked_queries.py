@@ -114,6 +114,28 @@ class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
         return self.aggregate if self.ordered and self.aggregate is not None else self.id
 
 
+class CountedEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """How many parked events are chosen, as far as they were counted, and the first of them in the stream."""
+
+    events: int
+    name: str
+    """Of its consumer."""
+    source: str
+    id: str
+    ordered: bool
+    aggregate: str | None
+
+    @property
+    def place(self) -> str:
+        """Return what an action on the first is about, for people."""
+        return self.aggregate if self.ordered and self.aggregate is not None else self.id
+
+    @property
+    def first(self) -> ParkedFilter:
+        """Return what chooses the first alone."""
+        return ParkedFilter(consumer=self.name, source=self.source, ids=[self.id])
+
+
 class ParkedQueries:
     """Reads over one connection that is in no transaction."""
 
@@ -139,10 +161,19 @@ class ParkedQueries:
             return [msgspec.convert(dict(row), ParkedEntry) for row in rows]
         return await self._each(chosen, heads=False, limit=limit)
 
-    async def heads(self, chosen: ParkedFilter) -> list[ParkedEntry]:
+    async def heads(self, chosen: ParkedFilter, limit: int = MOST) -> list[ParkedEntry]:
         """Return of the chosen those that are to be decided about: what their aggregates wait for, and is not due
         already."""
-        return await self._each(chosen, heads=True, limit=MOST)
+        return await self._each(chosen, heads=True, limit=limit)
+
+    async def count(self, chosen: ParkedFilter, *, heads: bool, most: int) -> CountedEvents | None:
+        """Count the chosen, or of them those that are to be decided about, so many at most; None: there are none."""
+        given: tuple[object, ...] = (*chosen.arguments(), heads, most)
+        statement = "count_parked"
+        if (group := chosen.group) is not None and None not in group:
+            given, statement = (*group, heads, most), "count_parked_of_group"
+        row = await self._connection.fetchrow(self._sql[statement], *given)
+        return None if row is None else CountedEvents(**dict(row))
 
     async def _each(self, chosen: ParkedFilter, *, heads: bool, limit: int) -> list[ParkedEntry]:
         rows = await self._connection.fetch(self._sql["select_parked"], *chosen.arguments(), heads, limit)

@@ -96,6 +96,14 @@ class QuarantineQueries:
         rows = await self._connection.fetch(self._sql["select_quarantine"], *given)
         return [msgspec.convert(dict(row), QuarantineEntry) for row in rows]
 
+    async def count(
+        self, chosen: QuarantineFilter, *, idle: bool, most: int
+    ) -> tuple[int, tuple[int, Place]] | None:
+        """Count the chosen, so many at most, and say where the oldest is (consumer's number and place); None: none."""
+        given = (*msgspec.structs.astuple(chosen), idle, most)
+        row = await self._connection.fetchrow(self._sql["count_quarantine"], *given)
+        return None if row is None else (row["entries"], (row["consumer"], (row["incarnation"], row["seq"])))
+
     async def show(self, seq: int, consumer: str | None, incarnation: int | None) -> list[dict[str, Any]]:
         """Return all that is known of what a stream sequence has brought; of several consumers, one each."""
         rows = await self._connection.fetch(

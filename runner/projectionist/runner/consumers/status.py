@@ -107,7 +107,7 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """One number of the breakdown by event type or hour."""
+    """One number of the breakdown by event type, hour or minute."""
 
     name: str
     what: str
@@ -191,7 +191,7 @@ async def minutes(connection: Connection, schema: str, consumer: str | None = No
 async def breakdown(
     connection: Connection, schema: str, by: str, consumer: str | None = None
 ) -> list[Counted]:
-    """Return counters of every consumer, or of one, `by` "type" or "hour"."""
+    """Return counters of every consumer, or of one, `by` "type", "hour" or "minute"."""
     sql = Statements("projectionist.runner", schema)
     return [Counted(*row) for row in await connection.fetch(sql[f"select_counts_by_{by}"], consumer)]
 

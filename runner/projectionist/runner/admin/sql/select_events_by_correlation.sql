@@ -1,7 +1,8 @@
--- The events of one correlation id, in the order in which they came.
-select i.source, i.id, i.type, i.aggregate, i.version, i.causation, min(i.received) as received,
-    string_agg(c.name || ': ' || i.state, ', ' order by c.name) as consumers
-from {schema}.inbox i join {schema}.consumers c on c.number = i.consumer
+-- The events of one correlation id, in the order in which they came, and the consumers that have them.
+select i.source, i.id, min(i.type) as type, min(i.event_schema) as schema, min(i.aggregate) as aggregate, min(i.version) as version,
+    min(i.correlation) as correlation, min(i.causation) as causation, split_part(min(i.traceparent), '-', 2) as trace,
+    array_agg(i.consumer order by i.consumer) as consumers
+from {schema}.inbox i
 where i.correlation = $1
-group by i.source, i.id, i.type, i.aggregate, i.version, i.causation
-order by min(i.received), i.id limit $2
+group by i.source, i.id
+order by min(i.received), min(i.seq), i.id, i.source limit $2

@@ -1,0 +1,99 @@
+"""What open pages cost the database: statements a second, however many people look."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from tests.support.console_client import Browser, Served, serving
+from tests.support.console_shop import troubled
+from tests.support.consumer_harness import ConsumerHarness
+from tests.support.waiting import HANG_S
+
+from projectionist.console import application, console_context
+from projectionist.console.live_regions import EVERY_S, SHARED_S, SharedReads
+from projectionist.console.snapshot import Onlooker
+from projectionist.runner import App
+
+pytestmark = pytest.mark.asyncio
+
+OPEN = ("/", "/consumer?name=Orders", "/waiting", "/outbox", "/live?here=audit")
+VIEWERS = 5
+SECONDS = 20
+MOST_A_SECOND = 7
+"""Statements of one address: twelve of a snapshot, and its own, every four seconds."""
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of snapshots and of what open pages share."""
+    clock = Clock()
+    monkeypatch.setattr(application, "Onlooker", partial(Onlooker, now=clock, within_s=HANG_S))
+    monkeypatch.setattr(console_context, "SharedReads", partial(SharedReads, now=clock))
+    return clock
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what connections that are opened from now on ask."""
+    found, connect = list[str](), asyncpg.connect
+
+    async def listened(*args: Any, **options: Any) -> Any:
+        made = await connect(*args, **options)
+        made.add_query_logger(lambda one: found.append(one.query))
+        return made
+
+    monkeypatch.setattr(asyncpg, "connect", listened)
+    return found
+
+
+@pytest_asyncio.fixture
+async def served(live: ConsumerHarness, time: Clock) -> AsyncIterator[Served]:
+    s: Any = await troubled(live)
+    async with serving(App(projections=[s.Orders, s.Spend]), live.settings) as made:
+        yield made
+
+
+async def look(viewers: list[Browser], pages: tuple[str, ...], time: Clock) -> None:
+    """Let pages be open for a while: each asks every few seconds, and no two people at the same moment."""
+    for second in range(SECONDS):
+        time.now += 1
+        for place, viewer in enumerate(viewers):
+            if second % EVERY_S == place % EVERY_S:
+                for path in pages:
+                    answer = await viewer.http.get(path, headers={"hx-request": "true"})
+                    assert answer.status_code == 200, path
+
+
+async def cost(asked: list[str], viewers: list[Browser], pages: tuple[str, ...], time: Clock) -> int:
+    """Return how many statements these pages cost while they are open, after a first round."""
+    time.now += 60
+    await look(viewers, pages, time)
+    asked.clear()
+    await look(viewers, pages, time)
+    return len(asked)
+
+
+async def test_open_pages_cost_the_same_however_many_look_at_them(
+    served: Served, time: Clock, asked: list[str]
+) -> None:
+    viewers = [await served.logged_in(f"v{n}") for n in range(VIEWERS)]
+    for pages in (*((one,) for one in OPEN), OPEN):
+        alone, shared = [await cost(asked, some, pages, time) for some in (viewers[:1], viewers)]
+        rounds = SECONDS / EVERY_S
+        assert alone > 0, pages
+        assert shared / alone <= (SECONDS / SHARED_S + 1) / rounds, (pages, alone, shared)
+        assert len(pages) > 1 or shared / SECONDS <= MOST_A_SECOND, (pages, shared)
