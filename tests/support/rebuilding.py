@@ -43,16 +43,19 @@ class Effects(msgspec.Struct, frozen=True):
 
 
 class Slow(Logged):
-    """Progress that stands still while something is read, until it is let go."""
+    """Progress that stands still once so many were read, until it is let go; the broker sends them in any portions."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, after: int = 1) -> None:
         super().__init__(name)
         self.reached, self.free = asyncio.Event(), asyncio.Event()
+        self._missing = after
 
     async def advance(self, done: int) -> None:
-        """Wait."""
-        self.reached.set()
-        await self.free.wait()
+        """Count, and wait when none is missing."""
+        self._missing -= done
+        if self._missing <= 0:
+            self.reached.set()
+            await self.free.wait()
 
 
 class RebuildHarness:

@@ -118,7 +118,7 @@ async def test_an_open_rebuild_tells_what_it_does_how_much_is_done_and_how_fast(
     await look(live, s.Orders)
     assert shown(instruments.REBUILD_DONE) == shown(instruments.REBUILD_RATE) == {("Orders",): 0}
 
-    progress = Slow("Orders")
+    progress = Slow("Orders", after=7)
     building = asyncio.create_task(
         Rebuild(definition(s.Orders), live.settings, live.nats, progress, times=OFTEN).run(), name="builder"
     )
