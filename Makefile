@@ -2,7 +2,6 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-EXTRAS := bench,embedded,http,prometheus,smtp,telemetry,test,uvloop
 DEBIAN := $(VENV)/debian
 BROWSER := $(VENV)/browser
 STAMP := $(VENV)/.installed
@@ -104,7 +103,7 @@ snapshot: $(STAMP)  ## write the schema that all migrations make, for review
 lowest:  ## the tests on the lower bounds of every dependency (its own .venv-lowest; needs uv from PyPI)
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
-	@.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[$(EXTRAS)]'
+	@.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --all-extras -r pyproject.toml -e .
 	@.venv-lowest/bin/python -m pytest -q -n auto --dist loadfile
 
 clean:  ## remove the virtual environments and caches (never .projectionist)

@@ -273,11 +273,13 @@ class ConsumerHarness:
             for task in self._tasks:
                 if task.done():
                     task.result()
-            return all([await self._idle(consumer_definition(cls)) for cls in consumers])
+            for cls in consumers:
+                await self._assert_idle(consumer_definition(cls))
+            return True
 
         await eventually(done, seconds=seconds)
 
-    async def _idle(self, one: ConsumerDefinition) -> bool:
+    async def _assert_idle(self, one: ConsumerDefinition) -> None:
         row = await self.pool.fetchrow(
             f"select number, durable from {SCHEMA}.consumers where name = $1", one.name
         )
@@ -285,16 +287,18 @@ class ConsumerHarness:
         try:
             info = await self.nats.jetstream().consumer_info(self.stream.name, row["durable"])
         except nats.js.errors.NotFoundError:
-            return False
-        if info.num_pending or info.num_ack_pending:
-            return False
+            raise AssertionError(f"{one.name} has no durable") from None
+        left = info.num_pending, info.num_ack_pending
+        assert left == (0, 0), f"{one.name}: of messages (not delivered, not acked) are {left}"
         due = await self.value(
             "select exists (select from {s}.positions where consumer = $1 and due <= clock_timestamp())"
             " or exists (select from {s}.parked where consumer = $1 and due <= clock_timestamp())",
             row["number"],
         )
+        assert not due, f"{one.name}: something is due"
         # The broker counts a message that is on its way neither as pending nor as unacked, for a moment.
-        return not due and (self.tampered or not await self._unaccounted(one.name))
+        missing = [] if self.tampered else await self._unaccounted(one.name)
+        assert not missing, f"{one.name}: nothing is known of {missing}"
 
     async def rows(self, table: str, order: str = "1") -> list[tuple[Any, ...]]:
         """The rows of a read model, as its readers see them."""

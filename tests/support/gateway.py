@@ -28,6 +28,8 @@ class Gateway:
         self.losing = 0
         """How many answers to a COMMIT are still to be lost, each with its connection."""
         self.lost = 0
+        self.carried = 0
+        """Bytes of answers."""
 
     def follow(self, upstream: str) -> None:
         """New connections lead to another server from now on."""
@@ -94,6 +96,7 @@ class Gateway:
                     self.lost += 1
                     writer.transport.abort()
                     return
+                self.carried += len(data)
                 writer.write(data)
                 await writer.drain()
         writer.close()

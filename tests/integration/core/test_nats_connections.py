@@ -11,6 +11,7 @@ from typing import Any
 import nkeys  # type: ignore[import-untyped]  # it comes without types
 import pytest
 import trustme
+import uvloop
 from nats.errors import FlushTimeoutError
 from tests.support.gateway import Gateway, gateway
 from tests.support.nats_server import address, public, seed, server, signed_in
@@ -75,6 +76,31 @@ async def test_a_killed_server_is_come_back_to_and_each_change_is_told(
     await client.close()
     refused = [record for record in heard_log.records if "refused" in record.getMessage().lower()]
     assert len(refused) <= 1, "a server that stays away is told once"
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+async def test_a_connection_that_the_server_ends_is_made_again_on_each_event_loop(
+    servers: Servers, heard_log: pytest.LogCaptureFixture, factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    states: list[str] = []
+
+    async def story() -> None:
+        async with gateway(servers.nats_url) as gate:
+            settings = Nats(url=(Url(gate.url),))
+            client = await connections.connect(settings, name="test", on_state=states.append)
+            with listening() as heard:
+                gate.cut()
+                await heard.wait("broker.reconnected")
+            assert (await client.request("$JS.API.INFO", timeout=HANG_S)).data
+            await client.close()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(story())
+
+    await asyncio.to_thread(run)
+    assert states[:3] == ["connected", "disconnected", "reconnected"]
+    assert "file descriptor" not in heard_log.text
 
 
 async def test_a_connection_that_carries_nothing_any_more_is_given_up(servers: Servers) -> None:

@@ -14,6 +14,7 @@ from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually
 
 from projectionist.core.postgres import connections
+from projectionist.projections import Projection, on
 from projectionist.runner.batch.consumer import Superseded
 from projectionist.runner.batch.handlers import FoldedBatch
 from projectionist.runner.batch.sql_handlers import SqlHandlers
@@ -85,6 +86,32 @@ async def test_what_is_acked_is_on_disk_whatever_a_database_prefers(
         await driver.settle(driver.read(OrderPlaced("ann", 1), "o1", 1))
 
     assert seen == [used]
+
+
+async def test_a_null_stays_one_in_a_database_that_takes_it_for_a_word(live: ConsumerHarness) -> None:
+    class Offers(
+        Projection,
+        stream=live.stream.name,
+        subjects=live.stream.subject("order", "{aggregate}"),
+        table="offers",
+        key="offer_id",
+    ):
+        offer_id: str
+        who: str | None = None
+        cents: int | None = None
+
+        @on(OrderPlaced)
+        def placed(self, event: OrderPlaced) -> None:
+            self.who = None if event.customer == "nobody" else event.customer
+
+    await prefer(live, "off", "array_nulls")
+    await live.migrate(Offers)
+    async with batch_drivers(live, Offers) as (driver,):
+        await driver.settle(
+            driver.read(OrderPlaced("nobody", 1), "o1", 1), driver.read(OrderPlaced("null", 1), "o2", 1)
+        )
+
+    assert await live.rows("offers") == [("o1", None, None), ("o2", "null", None)]
 
 
 async def prefer(live: ConsumerHarness, value: str, setting: str = "default_transaction_isolation") -> None:

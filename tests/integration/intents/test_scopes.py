@@ -107,7 +107,8 @@ async def test_commands_and_pages_tell_two_intents_of_one_slot_apart(live: Consu
         assert (FIRST in group, SECOND in group) == (True, True)
         shown = text_of(await ann.see(f"/outbox/intent?key={listed[1]['key']}"))
         assert (FIRST in shown, SECOND in shown) == (False, True)
-        assert f"Picked of row {FIRST} to stub" in text_of(await ann.see("/journey?id=e1"))
+        drawn = text_of(await ann.see("/journey?id=e1"))
+        assert [f"Picked of row {scope}: ready" in drawn for scope in (FIRST, SECOND)] == [True, True]
 
 
 async def test_another_content_for_one_row_is_an_incident_that_names_the_row(live: ConsumerHarness) -> None:

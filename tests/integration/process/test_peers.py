@@ -304,6 +304,7 @@ async def test_heartbeats_go_on_and_a_frozen_peer_is_ended_while_five_consumers_
     frozen = await asyncpg.connect(live.database, server_settings=OURS)
     for number in numbers:
         await frozen.execute("select pg_advisory_lock_shared($1)", barrier_key(SCHEMA, number))
+    tuned(live, postgres={"lock_s": HANG_S, "statement_s": HANG_S})  # or who waits gives up before all do
     pool = await connections.pool(live.settings.postgres, application_name="office", most=MOST_CONNECTIONS)
     access = DatabaseAccess(pool, SCHEMA, heartbeat_s=0.2)
 

@@ -129,7 +129,9 @@ class Client(CarefulClient):
         """End the connection there is, if any, with all that it has not sent."""
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
-            with contextlib.suppress(OSError, AttributeError):  # closed already, or not a socket
+            # Closed already (uvloop says ValueError of that), or not a socket. Raised from here it would end each
+            # attempt to connect again, as what is closed stays so.
+            with contextlib.suppress(OSError, ValueError, AttributeError):
                 writer.get_extra_info("socket").setsockopt(
                     socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE
                 )

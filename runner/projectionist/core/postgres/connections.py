@@ -50,6 +50,8 @@ SESSION = {
     # Statements here are short and many: compiling one costs more than running it.
     "jit": "off",
     "timezone": "UTC",
+    # Columns of rows travel as the text of an array, in which a null must not be the word.
+    "array_nulls": "on",
 }
 
 OS_USER = "projectionist.os_user"
