@@ -267,6 +267,14 @@ async def test_starts_and_replies_are_on_disk_although_the_database_prefers_spee
     assert said == {"set_stable_plans": "on", "set_stable_plans_async_commit": "off"}
 
 
+async def test_a_wake_up_does_not_wait_for_the_disk(here: Outbox) -> None:
+    """Whoever is told has it from memory: a relay that begins after a crash looks for itself."""
+    waker = Notifier(here.settings.postgres)
+    async with waker._link.lent() as connection:
+        assert await connection.fetchval("show synchronous_commit") == "off"
+    await waker._link.close()
+
+
 async def test_a_row_that_cannot_be_unpacked_is_put_aside_and_keeps_no_other_waiting(here: Outbox) -> None:
     """Whatever is wrong with it: it ended every relay, for good. A relay that starts tries it again."""
     stub = scripted()
