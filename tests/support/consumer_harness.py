@@ -46,6 +46,8 @@ PATIENCE = Policy(
     retry=RetryPolicy(initial_s=0.01, maximum_s=0.05, attempts=3),
 )
 """What tests run by: little of it."""
+UNHURRIED = msgspec.structs.replace(PATIENCE, gap_fetch_delay_ms=3_600_000)
+"""The same, but nobody looks for what lacks: a gap stays one, however long the test takes."""
 
 
 _NEVER = {

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from tests.support import inspection
 from tests.support.batch_driver import batch_drivers
-from tests.support.consumer_harness import ConsumerHarness
+from tests.support.consumer_harness import UNHURRIED, ConsumerHarness
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, OrderShipped, shop
 
 from projectionist.core.operator import Act
@@ -38,7 +37,7 @@ async def test_a_future_version_is_parked_and_acked_and_others_go_on(live: Consu
     await live.publish(OrderPaid(), "o1", 3, id="c")
     await live.publish(OrderPlaced("bob", 7), "o2", 1, id="x")
 
-    await live.settle(s.Orders)
+    await live.settle(s.Orders, policy=UNHURRIED)
 
     assert await live.states(s.Orders) == {"c": "parked", "x": "applied"}
     assert await live.head(s.Orders, "order/o1") == (0, "gap", 1)
@@ -53,7 +52,7 @@ async def test_a_gap_filled_after_hours_drains_in_order_with_its_effects(live: C
     await live.publish(OrderPaid(), "o1", 4)
     await live.publish(OrderNoted("two"), "o1", 3)
     await live.publish(OrderPlaced("ann", 500), "o1", 1)
-    await live.settle(s.Orders)
+    await live.settle(s.Orders, policy=UNHURRIED)
     assert await live.head(s.Orders, "order/o1") == (1, "gap", 2)
     await live.pool.execute(
         "update projectionist.parked set parked_at = parked_at - interval '9 hours'; "
@@ -123,10 +122,7 @@ async def test_a_version_used_twice_is_an_incident_and_the_first_stands(
     version = 3 if where == "against a parked one" else 2
     await live.publish(OrderPlaced("ann", 500), "o1", 1)
     await live.publish(OrderNoted("first"), "o1", version, id="first")
-    patient = msgspec.structs.replace(
-        live.policy, gap_fetch_delay_ms=600_000
-    )  # what lacks is published, not looked for
-    async with live.running(s.Orders, policy=patient):
+    async with live.running(s.Orders, policy=UNHURRIED):  # what lacks is published, not looked for
         if where != "in one batch":
             await live.settled(s.Orders)
         seq = await live.publish(OrderNoted("second"), "o1", version, id="second")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 from tests.support import inspection
-from tests.support.consumer_harness import ConsumerHarness
+from tests.support.consumer_harness import UNHURRIED, ConsumerHarness
 from tests.support.peers import peer_takes
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.waiting import HANG_S, eventually
@@ -72,7 +72,7 @@ async def test_with_a_number_what_follows_it_waits_for_it(live: ConsumerHarness)
     s = shop(live.stream, baseline=3)
     await live.migrate(s.Orders)
     await publish(live, 4)
-    await live.settle(s.Orders, policy=SOON)
+    await live.settle(s.Orders, policy=UNHURRIED)
     assert await live.head(s.Orders, "order/o1") == (2, "gap", 1)
 
     await publish(live, 3)
@@ -300,7 +300,7 @@ async def test_a_stream_that_lost_its_beginning_is_told_once_at_start_while_it_m
     async def told() -> int:
         caplog.clear()
         with caplog.at_level(logging.WARNING, "projectionist.runner"):
-            await live.settle(s.Orders, policy=SOON)
+            await live.settle(s.Orders, policy=UNHURRIED)
         return sum(f"begins at sequence {seqs[2]}:" in record.message for record in caplog.records)
 
     assert await told() == 1
