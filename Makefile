@@ -7,7 +7,7 @@ BROWSER := $(VENV)/browser
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock audit sbom demo browser pictures console-scale test coverage stress soak mutants proof promise check fmt alerts snapshot lowest clean
+.PHONY: help venv lock audit sbom demo browser pictures console-scale test coverage stress soak matrix mutants proof promise check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -106,5 +106,8 @@ lowest:  ## the tests on the lower bounds of every dependency (its own .venv-low
 	@.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --all-extras -r pyproject.toml -e .
 	@.venv-lowest/bin/python -m pytest -q -n auto --dist loadfile
 
+matrix: $(STAMP) $(DEBIAN)/.unpacked  ## what speaks with servers, on each version that is promised, and docs/versions.md: ONLY='nats-server 2.10'
+	@$(BIN)/python -m tests.support.matrix $(if $(ONLY),"$(ONLY)")
+
 clean:  ## remove the virtual environments and caches (never .projectionist)
-	@rm -rf $(VENV) .venv-lock .venv-lowest .mypy_cache .ruff_cache .pytest_cache .coverage* dist
+	@rm -rf $(VENV) .venv-lock .venv-lowest .venv-matrix .mypy_cache .ruff_cache .pytest_cache .coverage* dist

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 
 class Proxy:
-    """Hands bytes on both ways."""
+    """Hands bytes on both ways; of what the server says, the first of two texts of one length becomes the second."""
 
-    def __init__(self, upstream: str) -> None:
-        self._upstream = urlsplit(upstream)
+    def __init__(self, upstream: str, told: tuple[bytes, bytes] = (b"", b"")) -> None:
+        assert len(told[0]) == len(told[1]), "messages have lengths"
+        self._upstream, self._told = urlsplit(upstream), told
         self._pumps: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
         self.url = ""
@@ -26,8 +27,8 @@ class Proxy:
         """One connection of a client."""
         there, back = await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
         self._writers += [writer, back]
-        for one, other in ((reader, back), (there, writer)):
-            pump = asyncio.get_running_loop().create_task(_pump(one, other))
+        for one, other, told in ((reader, back, (b"", b"")), (there, writer, self._told)):
+            pump = asyncio.get_running_loop().create_task(_pump(one, other, told))
             self._pumps.add(pump)
             pump.add_done_callback(self._pumps.discard)
 
@@ -40,21 +41,25 @@ class Proxy:
             writer.transport.abort()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, told: tuple[bytes, bytes]
+) -> None:
     with suppress(OSError):
         while data := await reader.read(65536):
-            writer.write(data)
+            writer.write(data.replace(*told) if told[0] else data)
             await writer.drain()
     writer.close()
 
 
 @asynccontextmanager
-async def proxied(upstream: str) -> AsyncIterator[Proxy]:
+async def proxied(upstream: str, told: tuple[bytes, bytes] = (b"", b"")) -> AsyncIterator[Proxy]:
     """A proxy before the server at this URL."""
-    proxy = Proxy(upstream)
+    proxy = Proxy(upstream, told)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    login = urlsplit(upstream).netloc.rpartition("@")[0]
-    proxy.url = f"nats://{login}{'@' * bool(login)}127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    parts = urlsplit(upstream)
+    login = parts.netloc.rpartition("@")[0]
+    place = f"{login}{'@' * bool(login)}127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    proxy.url = parts._replace(netloc=place).geturl()
     try:
         yield proxy
     finally:

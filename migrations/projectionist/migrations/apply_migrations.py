@@ -9,6 +9,7 @@ import asyncpg
 from projectionist.core.postgres.connections import Connection, advisory_key
 from projectionist.core.postgres.lock_probe import refuse_weak_locks
 from projectionist.core.postgres.statements import Statements
+from projectionist.core.server_versions import refuse_old_postgres
 from projectionist.core.settings.settings import Postgres
 from projectionist.migrations.catalog import (
     PACKAGE,
@@ -32,7 +33,11 @@ async def plan(connection: Connection, schema: str) -> list[Migration]:
 
 
 async def refuse_unprepared(connection: Connection, postgres: Postgres) -> None:
-    """Raise MigrationError if the database lacks tables of this release, LockShared if it lacks our locks."""
+    """Raise MigrationError if the database lacks tables of this release, LockShared if it lacks our locks.
+
+    Raises ServerTooOld where the server is too old for this release.
+    """
+    refuse_old_postgres(connection.get_server_version().major, str(postgres.url))
     await refuse_weak_locks(connection, postgres)
     if await plan(connection, postgres.schema):
         raise MigrationError(

@@ -10,6 +10,7 @@ from projectionist.core.postgres.database_identity import ADOPT, Likeness, liken
 from projectionist.core.postgres.lock_probe import LockShared, refuse_weak_locks
 from projectionist.core.postgres.sessions import is_pooled
 from projectionist.core.postgres.statements import Statements
+from projectionist.core.server_versions import LEAST_POSTGRES
 from projectionist.ops.doctor.check import Check, attention, note, well
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from projectionist.core.postgres.database_identity import Owner
     from projectionist.core.settings.settings import Postgres, Settings
 
-OLDEST = 140_000
-"""A purge reads a table by ranges of pages, which PostgreSQL can do from 14 on."""
 SKEW_S = 2.0
 SHARED = 4
 """Connections of a process beside those of its consumers."""
@@ -70,8 +69,13 @@ async def home(connection: Connection, schema: str, recorded: Owner | None) -> l
 
 def _server(row: Row) -> Iterator[Check]:
     shown = f"PostgreSQL {row['version']}, {row['bytes'] / GIGABYTE:.1f} GB, {'TLS' if row['encrypted'] else 'no TLS'}"
-    if row["number"] < OLDEST:
-        yield attention(ABOUT, "version", f"{shown}: older than 14", "Upgrade PostgreSQL to 14 or later")
+    if row["number"] // 10_000 < LEAST_POSTGRES:
+        yield attention(
+            ABOUT,
+            "version",
+            f"{shown}: older than {LEAST_POSTGRES}",
+            f"Upgrade PostgreSQL to {LEAST_POSTGRES} or later",
+        )
     else:
         yield well(ABOUT, "version", shown)
     if row["standby"]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from nats.aio.client import Client
+from nats.aio.client import Client, ServerVersion
 from nats.errors import AuthorizationError
 
 from projectionist.core import tls
@@ -19,6 +19,7 @@ from projectionist.core.nats import fast_client
 from projectionist.core.nats.careful_client import CarefulClient
 from projectionist.core.nats.denials import Denial
 from projectionist.core.nats.login_files import check_login_files
+from projectionist.core.server_versions import LEAST_NATS
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ async def connect(
     if not client.is_connected:
         await _drop(client)
         raise _unreachable(settings, watch.trouble)
+    if problem := _unfit(client.connected_server_version):
+        await _drop(client)
+        raise _unfit_server(settings, problem)
     watch.settled = True
     watch.report("connected")
     return client
@@ -189,6 +193,23 @@ def _reason(error: BaseException | None) -> str:
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     return str(error).removeprefix("nats: ").strip() or type(error).__name__
+
+
+def _unfit(version: ServerVersion) -> str:
+    """Return why a server of this version is not taken; empty if it is."""
+    try:
+        found = version.major, version.minor
+    except ValueError:
+        return f"tells a version that cannot be read, {version!r},"
+    return "" if found >= LEAST_NATS else f"is {found[0]}.{found[1]},"
+
+
+def _unfit_server(settings: Nats, problem: str) -> BrokerRefused:
+    places, least = ", ".join(str(url) for url in settings.url), ".".join(map(str, LEAST_NATS))
+    return BrokerRefused(
+        f"nats-server at {places} {problem} and at least {least} is needed",
+        remedy=f"Upgrade it to {least} or later, or point url of [nats] to another server",
+    )
 
 
 def _unreachable(settings: Nats, trouble: BaseException | None) -> BrokerUnreachable:

@@ -9,6 +9,7 @@ import msgspec
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.lock_probe import refuse_weak_locks
 from projectionist.core.postgres.rights import grant_recorded
+from projectionist.core.server_versions import refuse_old_postgres
 from projectionist.migrations import Migration, migrate, optional_indexes, plan
 from projectionist.runner.read_models.change_plan import Change
 from projectionist.runner.read_models.migrate import ReadModels
@@ -38,6 +39,7 @@ async def migrate_app(
     schema = found.postgres.schema
     connection = await connect(found.postgres, application_name="projectionist migrate")
     try:
+        refuse_old_postgres(connection.get_server_version().major, str(found.postgres.url))
         if apply:
             await refuse_weak_locks(connection, found.postgres)
         release = await (migrate if apply else plan)(connection, schema)
