@@ -31,7 +31,7 @@ FIELDS = {
     "generations": "build generation state view",
     "held_counts": "",
     "inbox": "consumer data hash id incarnation seq state",
-    "incidents": "aggregate closed detail id kind seq version",
+    "incidents": "aggregate closed detail id kind seq settled version",
     "intents": "aggregate baggage body class destination id key ordering provider scope seq slot source "
     "state traceparent version view",
     "minute_counts": "applied",

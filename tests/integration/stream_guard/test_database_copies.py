@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from tests.support.consumer_harness import ConsumerHarness
 from tests.support.copies import copy_beside, dump_elsewhere, dumped, loaded
 from tests.support.load import Load, tuned
 from tests.support.outbox import FORGETS, made, outbox, scripted
-from tests.support.process import run_projectionist
+from tests.support.process import projectionist, run_projectionist
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderPlaced, shop
 from tests.support.waiting import eventually, listening
@@ -178,6 +179,41 @@ async def test_the_original_takes_its_durables_back_when_it_is_adopted(
     assert done.out.count("was another database's") == 2
     assert (again.code, "is the real one already" in again.err) == (1, True)
     assert await inspection.count_incidents(live, unsettled=True) == 0
+    await load.check()
+
+
+async def test_what_is_told_in_the_middle_of_an_adoption_is_closed_by_whoever_opens(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    """Between the move of the database and that of its durables they still bear the mark of the other one."""
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    await load.more(5)
+    await live.settle(s.Orders, s.Spend)
+    addresses = {
+        "PROJECTIONIST_POSTGRES__URL": live.database,
+        "PROJECTIONIST_NATS__URL": live.servers.nats_url,
+    }
+    adopt = ("adopt", "--database", "--reason", "no copy")
+    async with copy_beside(live.servers, live.database) as copy, connected(copy) as there:
+        await Takeover(there, live.nats, SCHEMA).adopt(ACT)
+        async with projectionist(
+            *adopt, cwd=tmp_path, env=addresses, pause_at={"takeover.moved": 1}
+        ) as child:
+            await child.paused("takeover.moved")
+            with listening() as heard:
+                async with live.running(s.Orders, s.Spend):
+                    await heard.wait("owner.durable_taken", 2)
+                    child.signal(signal.SIGCONT)
+                    assert (await child.ended()).code == 0
+                    await load.more(5)
+                    await live.settled(s.Orders, s.Spend)
+
+    assert await inspection.count_incidents(live, unsettled=True) == 0
+    told = await inspection.rows(live, "incidents", "kind", "settled")
+    assert [kind for kind, _ in told] == ["durable_taken"] * 2
+    assert all(settled.endswith("was opened as this database's") for _, settled in told)
     await load.check()
 
 

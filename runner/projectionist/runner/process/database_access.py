@@ -106,7 +106,10 @@ class DatabaseAccess(SharedPool):
             consumer = await registry.join(
                 definition, policy, stream, early=early, allow_older_code=allow_older_code
             )
+            # Its durable was opened as ours: whatever was told of it meanwhile is refuted.
+            closed = await connection.fetch(self._sql["close_owner_incidents"], consumer.number)
         self._joined.add(definition.name)
+        _tell_closed(consumer, closed)
         return consumer
 
     async def header_disagreement(self, consumer: Consumer) -> str:
@@ -155,15 +158,7 @@ class DatabaseAccess(SharedPool):
     async def settle_incidents(self, consumer: Consumer) -> None:
         """Close the consumer's incidents that have been refuted, or settled by an act on what they are about."""
         async with self.store(consumer) as store:
-            closed = await store.rows("close_settled_incidents")
-        for row in closed:
-            log.info(
-                "%s: incident %d (%s) is closed: %s",
-                consumer.definition.name,
-                row["number"],
-                row["kind"],
-                row["settled"],
-            )
+            _tell_closed(consumer, await store.rows("close_settled_incidents"))
 
     async def drop_expired_generations(self, consumer: Consumer) -> None:
         """Drop generations that were kept long enough; one process at a time does so."""
@@ -270,3 +265,14 @@ class DatabaseAccess(SharedPool):
             return bool(
                 await connection.fetchval(self._sql["has_aggregates_without_first_event"], consumer.number)
             )
+
+
+def _tell_closed(consumer: Consumer, closed: Sequence[Record]) -> None:
+    for row in closed:
+        log.info(
+            "%s: incident %d (%s) is closed: %s",
+            consumer.definition.name,
+            row["number"],
+            row["kind"],
+            row["settled"],
+        )
