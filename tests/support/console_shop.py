@@ -37,6 +37,17 @@ OPERATION = """
         case n when 1 then 'failed' else 'waiting' end, $1
     from made, generate_series(1, 2) n"""
 """One that nobody carries out."""
+COUNTED = """
+    insert into projectionist.counters (consumer, runner, hour, type, outcome, n)
+    select 1, 1, date_trunc('hour', now()), kind, outcome, 12345678
+    from unnest($1::text[]) kind, unnest($2::text[]) outcome
+    on conflict (consumer, runner, hour, type, outcome) do update set n = excluded.n"""
+TYPES = ("order.placed", "payment.received", "warehouse.stock_reservation_cancelled.v2")
+OUTCOMES = (
+    *("applied", "ignored", "stale", "duplicate", "foreign", "skipped", "discarded", "erased", "failed"),
+    *("parked_gap", "parked_blocked", "parked_failed", "parked_stored"),
+)
+"""All that is counted of events, so that the widest table is looked at."""
 FRAMES = ("/live?here=audit",)
 """What open pages ask for, and nobody goes to."""
 READ = (
@@ -81,4 +92,5 @@ async def troubled(live: ConsumerHarness) -> Any:
     live.tampered = True
     await live.pool.execute(INTENT.replace("CANARY", CANARY))
     await live.pool.execute(OPERATION, HOSTILE)
+    await live.pool.execute(COUNTED, TYPES, OUTCOMES)
     return made

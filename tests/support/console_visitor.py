@@ -21,7 +21,33 @@ REPORTS = (
 )
 VIOLATIONS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.map(
     one => [one.id, one.nodes.map(node => node.html + " " + node.failureSummary).join("; ")])"""
-SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+CUT_OFF = """() => {
+    const found = [], sideways = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    if (sideways > 0) found.push(`the page scrolls ${sideways} px sideways`);
+    const told = node => `${node.nodeName} ${node.className} "${node.textContent.trim().slice(0, 40)}"`;
+    for (const one of document.querySelectorAll("main *, header.bar *")) {
+        const box = one.getBoundingClientRect(), head = one.closest("thead");
+        if (!box.width || one.closest(".hidden, svg, [hidden]")) continue;
+        if (head && getComputedStyle(head).position === "absolute") continue;
+        for (let around = one.parentElement; around && around.tagName !== "BODY"; around = around.parentElement) {
+            const of = getComputedStyle(around), edge = around.getBoundingClientRect();
+            if (of.overflowX === "auto" || of.overflowX === "scroll" || around.matches(".cut")) break;
+            if (of.overflowX !== "visible" && box.right > edge.right + 1) {
+                found.push(`${told(one)} is cut off by ${told(around)}`);
+                break;
+            }
+            if (around.matches(".section, .columns > *, .page") && box.right > edge.right + 9) {
+                found.push(`${told(one)} runs ${Math.round(box.right - edge.right)} px out of ${told(around)}`);
+                break;
+            }
+        }
+        if (one.matches(".grid") && one.closest(".scroll") && one.offsetWidth > one.closest(".scroll").clientWidth + 16)
+            found.push(`${told(one)} has to be scrolled`);
+    }
+    return found.slice(0, 5);
+}"""
+"""What runs out of the page, or of the section it stands in; a table reaches over by its padding, and a picture of the
+map, a stack and text that ends in dots, whole in their title, may be longer than their place."""
 
 
 class Visitor:
@@ -63,12 +89,17 @@ class Visitor:
         return await self.page.locator("body").inner_text()
 
     async def flaws(self) -> list[Any]:
-        """Return what axe finds wrong, what the policy of the page has refused, and how far it scrolls sideways."""
+        """Return what axe finds wrong, what the policy of the page has refused, and what is cut off."""
         reports: list[str] = await self.page.evaluate("window.reports")
-        sideways: int = await self.page.evaluate(SIDEWAYS)
-        await self.page.evaluate(AXE)
+        if not await self.page.evaluate("'axe' in window"):
+            await self.page.evaluate(AXE)
         found: list[Any] = await self.page.evaluate(VIOLATIONS)
-        return [*found, *reports, *([f"{sideways} px sideways"] if sideways > 0 else [])]
+        return [*found, *reports, *await self.cut_off()]
+
+    async def cut_off(self) -> list[str]:
+        """Return what does not fit at the width of this browser."""
+        found: list[str] = await self.page.evaluate(CUT_OFF)
+        return found
 
 
 class Visitors:

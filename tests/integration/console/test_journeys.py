@@ -15,11 +15,13 @@ from tests.support.console_shop import indexed
 from tests.support.console_visitor import PHONE, visiting
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.outbox import answer, made, outbox, scripted
+from tests.support.retention import age, purge
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
 
 from projectionist.console.screens import journeys
 from projectionist.outbox.providers import Outcome
 from projectionist.runner import App
+from projectionist.runner.admin import flow_history
 
 pytestmark = pytest.mark.asyncio
 
@@ -127,9 +129,30 @@ async def test_a_flow_is_shown_as_far_as_a_page_goes_and_says_that_there_is_more
         with monkeypatch.context() as patched:
             patched.setattr(journeys, limit, 1)
             said = text_of(await ann.see("/flow?correlation=c-4"))
-        assert "It has more events than these 1" in said
+        assert "These are 1 of 2 events. The command shows more" in said
         assert "caused by placed" not in said
-    assert "It has more events" not in text_of(await ann.see("/flow?correlation=c-4"))
+    assert "These are" not in text_of(await ann.see("/flow?correlation=c-4"))
+
+
+async def test_of_a_flow_with_very_many_events_a_part_is_read_and_the_page_says_so(
+    ann: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_history, "READ_LEAST", 1)
+    monkeypatch.setattr(flow_history, "READ_FOR_EACH", 0)
+    said = text_of(await ann.see("/flow?correlation=c-4"))
+    assert re.search(r"These are [12] of at least [12] events, of which not all were read", said)
+    assert re.search("Orders.* Spend ", said), "of an event that is shown all consumers are"
+    assert "Correlation c-4" in await ann.see("/search?q=c-4"), "what may be more than one event is a flow"
+
+
+async def test_a_flow_says_that_retention_has_removed_what_it_does_not_list(
+    live: ConsumerHarness, s: Any, ann: Browser
+) -> None:
+    assert "retention has removed old" not in text_of(await ann.see("/flow?correlation=c-4"))
+    await age(live, 400)
+    await purge(live, s.Spend, archive="table")
+    said = text_of(await ann.see("/flow?correlation=c-4"))
+    assert "Not all may be here: retention has removed old settled events of Spend from the inbox" in said
 
 
 async def test_of_a_flow_that_waits_the_page_says_so_and_masks_why(ann: Browser) -> None:

@@ -25,6 +25,9 @@ ASKED = (
     "/act/outbox-retry?key=one",
     "/nothing",
 )
+SHOWN = [path for path in (*READ, *ASKED) if not path.startswith("/audit.csv")]
+BETWEEN = (1280, 1024, 390)
+"""Widths between those of `LOOKS` at which a page is laid out otherwise."""
 
 
 @pytest_asyncio.fixture
@@ -39,15 +42,25 @@ async def ann(live: ConsumerHarness) -> AsyncIterator[Visitor]:
 
 
 async def test_no_page_has_a_flaw_runs_what_is_hostile_or_holds_a_secret(ann: Visitor) -> None:
-    for path in (*READ, *ASKED):
-        if path.startswith("/audit.csv"):
-            continue
+    for path in SHOWN:
         await ann.go(path)
         assert CANARY not in await ann.page.content(), path
         for scheme, size in LOOKS:
             await ann.page.emulate_media(color_scheme=scheme)
             await ann.page.set_viewport_size(size)
             assert await ann.flaws() == [], (path, scheme)
+        for width in BETWEEN:
+            await ann.page.set_viewport_size({"width": width, "height": 800})
+            assert await ann.cut_off() == [], (path, width)
+
+
+async def test_a_table_that_runs_out_of_its_section_is_noticed(ann: Visitor) -> None:
+    await ann.go("/consumer?name=Orders")
+    assert await ann.cut_off() == []
+    await ann.page.evaluate("document.querySelector('.grid th').textContent = 'wide'.repeat(500)")
+    assert any("runs" in told for told in await ann.cut_off())
+    await ann.page.evaluate("document.querySelector('main').style.overflow = 'hidden'")
+    assert any("is cut off" in told or "runs" in told for told in await ann.cut_off())
 
 
 async def test_a_hostile_name_is_text(ann: Visitor) -> None:

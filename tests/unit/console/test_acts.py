@@ -6,9 +6,10 @@ import pytest
 
 from projectionist.console.acts.quarantine_acts import replacements
 from projectionist.console.screens.audit import cell
-from projectionist.console.screens.consumers import spoken
+from projectionist.console.screens.consumers import counts_by_type, spoken
 from projectionist.console.screens.login import typed
 from projectionist.core.operator import NotThere
+from projectionist.runner.consumers.status import Counted
 
 
 def test_headers_are_written_a_line_each_and_left_out_by_name() -> None:
@@ -65,3 +66,16 @@ def test_what_is_counted_is_told_in_words() -> None:
     assert spoken("parked_blocked") == "parked behind others"
     assert spoken("some_thing") == "some thing"
     assert spoken("applied") == "applied"
+
+
+def test_outcomes_beyond_the_columns_of_a_table_are_told_in_words_the_most_first() -> None:
+    counted = [
+        Counted("Orders", "order.paid", "applied", 7),
+        Counted("Orders", "order.paid", "stale", 2),
+        Counted("Orders", "order.paid", "parked_gap", 30),
+        Counted("Orders", "order.noted", "failed", 1),
+        Counted("Orders", "order.noted", "skipped", 0),
+    ]
+    paid, noted = counts_by_type(counted)
+    assert paid == ("order.paid", [("applied", 7), ("failed", 0)], "30 parked at a gap, 2 stale")
+    assert noted == ("order.noted", [("applied", 0), ("failed", 1)], "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from projectionist.console.needs import condition, needs
-from projectionist.console.pages import command_line
+from projectionist.console.pages import command_line, count
 from projectionist.core.operator import NotThere
 from projectionist.ops.inspect.project_status import alive
 from projectionist.projections.compiled.definition import Kind
@@ -14,11 +14,14 @@ from projectionist.runner.consumers import status
 from projectionist.runner.consumers.registry import registration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.requests import Request
     from starlette.responses import Response
 
     from projectionist.console.console_context import ConsoleContext
     from projectionist.console.console_database import ConsoleDatabase
+    from projectionist.runner.consumers.status import Counted
 
 HEADS = {
     "waiting": ("act", "for new code or for you"),
@@ -27,11 +30,13 @@ HEADS = {
     "draining": ("busy", "parked events follow"),
 }
 OUTCOMES = {
-    "parked_failed": "parked, failed",
+    "parked_failed": "parked after a failure",
     "parked_gap": "parked at a gap",
     "parked_blocked": "parked behind others",
     "parked_stored": "stored first",
 }
+COLUMNS = ("applied", "ignored", "duplicate", "failed")
+"""Outcomes that have a column of their own; the others are told in words, as a page has no room for all of them."""
 ACTS = 3
 SHORT = 8
 """So many letters of a fingerprint tell codes apart."""
@@ -44,6 +49,32 @@ class CodeState(NamedTuple):
     is_keyed: bool
     """Whether the app of this console can fold its rows one by one."""
     told: dict[str, object]
+
+
+class TypeCounts(NamedTuple):
+    """What became of the events of one type."""
+
+    type: str
+    columns: list[tuple[str, int]]
+    besides: str
+    """What else became of some, the most first."""
+
+
+def counts_by_type(counted: Iterable[Counted]) -> list[TypeCounts]:
+    """Return what a consumer has counted, a line a type. Pure."""
+    types: dict[str, dict[str, int]] = {}
+    for each in counted:
+        types.setdefault(each.what, {})[each.outcome] = each.n
+    shown = [one for one in COLUMNS if any(one in numbers for numbers in types.values())]
+    return [
+        TypeCounts(name, [(one, numbers.get(one, 0)) for one in shown], _besides(numbers))
+        for name, numbers in types.items()
+    ]
+
+
+def _besides(numbers: dict[str, int]) -> str:
+    others = sorted((-n, outcome) for outcome, n in numbers.items() if n and outcome not in COLUMNS)
+    return ", ".join(f"{count(-n)} {spoken(outcome)}" for n, outcome in others)
 
 
 def spoken(outcome: str) -> str:
@@ -63,9 +94,6 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         hour = (await status.minutes(db.connection, db.schema, name)).get(name)
         done = await acts(db.connection, db.schema, AuditFilter(consumer=name), limit=ACTS)
         code = await _code(db, name)
-    types: dict[str, dict[str, int]] = {}
-    for each in counted:
-        types.setdefault(each.what, {})[each.outcome] = each.n
     return await context.page(
         request,
         "consumer.html",
@@ -76,8 +104,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         alive={(runner.host, runner.pid) for runner in alive(one)},
         heads=[(head, *HEADS.get(head, ("idle", "")), n) for head, n in sorted(one.heads.items())],
         hour=hour,
-        types=types,
-        outcomes=[(one, spoken(one)) for one in sorted({one for each in types.values() for one in each})],
+        types=counts_by_type(counted),
         acts=list(reversed(done)),
         code=code,
         command=command_line("status", "--by", "type"),

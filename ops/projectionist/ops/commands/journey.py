@@ -168,9 +168,17 @@ async def _show_flow(flows: Flows, args: argparse.Namespace) -> None:
         "intents",
     )
     text = lines([_told_in_brief(one) for one in events], columns)
-    show_result(args, {by: found.name, "events": events, "more": found.more}, text)
+    told = {name: getattr(found, name) for name in ("more", "count", "is_whole", "notes")}
+    show_result(args, {by: found.name, "events": events, **told}, text)
+    for each in () if args.json else found.notes:
+        note(each)
     if found.more and not args.json:
-        note(f"there are more than these {len(events):,}: --limit")
+        of = (
+            f"{found.count:,} that there are"
+            if found.is_whole
+            else f"at least {found.count:,}; not all were read"
+        )
+        note(f"these are {len(events):,} of {of}: --limit")
 
 
 OF_EVENT = ("source", "id", "type", "schema", "aggregate", "version", "correlation", "causation", "trace")

@@ -22,6 +22,11 @@ By = Literal["correlation", "trace"]
 BY: tuple[By, ...] = ("correlation", "trace")
 PRODUCER = 0
 """Stands for a consumer where a producer has added an intent itself."""
+READ_FOR_EACH = 100
+"""So many rows of the inbox are read for each event that is asked for: an event has a row a consumer."""
+READ_LEAST = 2_000
+NAMED = 3
+"""So many consumers are told by name."""
 
 
 class Flow(msgspec.Struct):
@@ -33,6 +38,12 @@ class Flow(msgspec.Struct):
     """Without attempts, rows and what lies beside: the journey of each event has them."""
     more: bool
     """Says whether it has more events than were asked for."""
+    count: int
+    """How many it has; at least so many where `is_whole` is not set."""
+    is_whole: bool
+    """Says whether all of it was looked at. Of one with very many events some are taken, not the first of all."""
+    notes: list[str]
+    """What is not there, and where it is to be found."""
 
 
 class Flows:
@@ -56,12 +67,31 @@ class Flows:
             )
         await self._intents.opened()
         value = name.lower() if by == "trace" else name
-        rows = await self._connection.fetch(self._sql[f"select_events_by_{by}"], value, limit + 1)
-        found = {(row["source"], row["id"]): _event(row) for row in rows[:limit]}
-        await self._fill(
-            found, [(n, row["source"], row["id"]) for row in rows[:limit] for n in row["consumers"]]
+        most = max(READ_LEAST, READ_FOR_EACH * limit)
+        rows = await self._connection.fetch(self._sql[f"select_events_by_{by}"], value, limit, most)
+        found = {(row["source"], row["id"]): _event(row) for row in rows}
+        await self._fill(found, [(n, row["source"], row["id"]) for row in rows for n in row["consumers"]])
+        count, is_whole = (rows[0]["count"], not rows[0]["is_bounded"]) if rows else (0, True)
+        return Flow(
+            by=by,
+            name=name,
+            events=list(found.values()),
+            more=count > limit or not is_whole,
+            count=count,
+            is_whole=is_whole,
+            notes=await self._notes(),
         )
-        return Flow(by, name, list(found.values()), len(rows) > limit)
+
+    async def _notes(self) -> list[str]:
+        names = [row["name"] for row in await self._connection.fetch(self._sql["select_purged_consumers"])]
+        if not names:
+            return []
+        told = ", ".join(names) if len(names) <= NAMED else f"{len(names):,} consumers"
+        note = (
+            f"retention has removed old settled events of {told} from the inbox, and no flow lists them: "
+            "`projectionist journey ID` tells of one that is in the archive, by its id"
+        )
+        return [note]
 
     async def _fill(self, found: dict[tuple[str, str], Journey], places: list[tuple[int, str, str]]) -> None:
         """Fill in what each consumer made of them, and which intents came of that."""
