@@ -67,11 +67,14 @@ coverage: $(STAMP) $(DEBIAN)/.unpacked $(BROWSER)/.unpacked  ## the same with br
 stress: $(STAMP) $(DEBIAN)/.unpacked $(BROWSER)/.unpacked  ## tests again and again while other work keeps every core busy: TESTS='tests/unit -k lease' TIMES=5
 	@$(BIN)/python -m tests.support.stress $(or $(TIMES),5) -q -n auto --dist loadfile $(TESTS)
 
-soak: $(STAMP)  ## the outage under load for a minute instead of ten seconds, ten rebuilds under load, hundreds of histories in which anything happens, and a kill at every call of every process
+soak: $(STAMP)  ## faults under load, one after the other, and a table: MINUTES=60; without it two minutes of them, a longer outage, ten rebuilds under load, hundreds of histories in which anything happens, and a kill at every call of every process
+	@$(BIN)/python -m tests.support.soak $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
+ifndef MINUTES
 	@SOAK_S=60 $(BIN)/python -m pytest -q tests/integration/process/test_outages.py
 	@SOAK_REBUILDS=all $(BIN)/python -m pytest -q tests/integration/rebuild/test_soak.py
 	@RIM_EXAMPLES=many $(BIN)/python -m pytest -q tests/integration/faults tests/integration/*/test_histories.py
 	@SWEEP=all $(BIN)/python -m pytest -q tests/crash/test_sweep.py
+endif
 
 mutants: $(STAMP)  ## change what decides, a place at a time, and tell which changes no test notices: ONLY=leases
 	@$(BIN)/python -m tests.support.mutants $(ONLY)

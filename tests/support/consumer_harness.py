@@ -432,7 +432,8 @@ class ConsumerHarness:
             pending = (info.num_pending or 0) + (info.num_ack_pending or 0)
             assert len(missing) <= pending, f"{name} knows nothing of {missing}, and {pending} are pending"
         parts = (f"select $${what}$$, to_jsonb(x)::text from ({sql}) x" for what, sql in _NEVER.items())
-        assert await self.fetch(" union all ".join(parts)) == []
+        found = await self.fetch(" union all ".join(parts))
+        assert found == [], found
 
     async def count_anew(self) -> None:
         """Count what waits as runners do now and then: a test has written by hand what is counted."""

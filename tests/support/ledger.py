@@ -138,9 +138,9 @@ def _of_rows(ledger: Ledger) -> Iterator[str]:
         ("orders", ledger.orders, ledger.expected["Orders"].orders),
         ("spend", ledger.spend, ledger.expected["Spend"].spend),
     ):
-        if lacking := [row for row in expected if row not in rows]:
+        if lacking := sorted(set(expected) - set(rows)):
             yield f"I2 {table} lacks {lacking}"
-        if strange := [row for row in rows if row not in expected]:
+        if strange := sorted(set(rows) - set(expected)):
             yield f"I2 {table} has {strange}"
     one = next(one for one in ledger.consumers if one.name == "Spend")
     if not one.unacked and not ledger.decided["Orders"].stepped_over | ledger.decided["Spend"].stepped_over:
@@ -194,9 +194,10 @@ def _of_contents(ledger: Ledger, seen: Sequence[Seen]) -> Iterator[str]:
         asked[one.body].add(one.key)
     for key in sorted(key for key, sent in bodies.items() if len(sent) > 1):
         yield f"I8 {key} was sent with {len(bodies[key])} contents"
-    of_content = Counter(row.body for row in ledger.intents)
+    of_content = Counter(_canonical(row.body) for row in ledger.intents)
     for body, under in sorted(asked.items()):
-        intents = sum(times for content, times in of_content.items() if _same(content, body))
+        content = _canonical(body)
+        intents = of_content[content] if content else 0
         if intents and len(under) > intents:
             yield f"I8 {body!r} was asked for under {len(under)} keys, and is the content of {intents} intents"
 
@@ -214,11 +215,12 @@ def _of_lanes(ledger: Ledger, seen: Sequence[Seen]) -> Iterator[str]:
             yield f"I9 {lane} was sent in another order than it was written in"
 
 
-def _same(content: bytes, body: bytes) -> bool:
+def _canonical(content: bytes) -> str:
+    """Return the same text for the same content, however it is written; none for what is no JSON."""
     try:
-        return bool(json.loads(content) == json.loads(body))
+        return json.dumps(json.loads(content), sort_keys=True)
     except ValueError:
-        return False
+        return ""
 
 
 async def read_ledger(

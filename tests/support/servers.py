@@ -50,9 +50,9 @@ class Servers(SessionServers):
         super().__init__()
         self._client: Client | None = None
 
-    def kill_postgres(self) -> None:
-        """`kill -9` PostgreSQL; every session ends, what is committed stays."""
-        _kill(self._servers.postgres)
+    def kill_postgres(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End PostgreSQL, as `kill -9` or (SIGQUIT) `pg_ctl stop -m immediate` do; what is committed stays."""
+        _kill(self._servers.postgres, how)
 
     def kill_nats(self) -> None:
         """`kill -9` the NATS server; what the system has taken from it stays."""
@@ -109,9 +109,9 @@ async def _expected(_: Exception) -> None:
     """Tests kill the server; the client's complaints about it are no news."""
 
 
-def _kill(server: NatsServer | PostgresServer) -> None:
+def _kill(server: NatsServer | PostgresServer, how: signal.Signals = signal.SIGKILL) -> None:
     """Return when it is dead: until then whoever starts what does not run has nothing to do."""
-    os.kill(server.pid(), signal.SIGKILL)
+    os.kill(server.pid(), how)
     assert until(lambda: not server.pid(), HANG_S), f"{server.mark} goes on"
 
 

@@ -86,21 +86,20 @@ class Scene(msgspec.Struct):
             **{f"PROJECTIONIST_{name.upper()}": value for name, value in chosen.items()},
         }
 
-    def provider(self) -> dict[str, Any]:
+    def provider(self, timeout_s: float = 5) -> dict[str, Any]:
         """Return the settings of the provider."""
         return {
             "url": self.stub.url(),
             "private_hosts": ["127.0.0.1"],
             "profile": "stripe-v2",
-            "timeout_s": 5,
+            "timeout_s": timeout_s,
             "retry": {"initial_s": 0.01, "maximum_s": 0.1},
         }
 
-    def configure(self) -> None:
+    def configure(self, timeout_s: float = 5) -> None:
         """Write the settings of the provider, which the environment cannot say."""
-        lines = [
-            f"{name} = {json.dumps(value)}" for name, value in self.provider().items() if name != "retry"
-        ]
+        chosen = self.provider(timeout_s)
+        lines = [f"{name} = {json.dumps(value)}" for name, value in chosen.items() if name != "retry"]
         retry = "retry = { initial_s = 0.01, maximum_s = 0.1 }"
         text = "\n".join(["[providers.email]", *lines, retry])
         (self.folder / "projectionist.toml").write_text(text)
