@@ -19,6 +19,7 @@ class Gateway:
         self._upstream = urlsplit(upstream)
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
+        self._abandoned: list[asyncio.StreamWriter] = []
         self._flowing = asyncio.Event()
         self._flowing.set()
         self.url = ""
@@ -53,7 +54,15 @@ class Gateway:
         """The connections there are never carry anything again; new ones work."""
         for task in self._tasks:
             task.cancel()
+        self._abandoned += self._writers
+        self._writers.clear()
         self._flowing.set()
+
+    def drop_abandoned(self) -> None:
+        """End the connections that were abandoned, on both sides, as keepalives do."""
+        for writer in self._abandoned:
+            writer.transport.abort()
+        self._abandoned.clear()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of a client."""
@@ -108,6 +117,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.cut()
+        self.drop_abandoned()
 
 
 @asynccontextmanager

@@ -28,6 +28,9 @@ RUNNER_MOMENTS = (
     "batch.committed",
 )
 RELAY_MOMENTS = ("relay.leased", "relay.started", "relay.replied", "relay.settled")
+KEEPALIVE_S = 4.0
+"""After so long the server's system has noticed that a connection is dead. A proxy that keeps the server's side open
+instead is another fault: a session in the middle of a message has no timeout, and keeps its locks."""
 LOST_ANSWERS = 5
 ENDED_TIMES = 3
 
@@ -123,10 +126,12 @@ async def postgres_cut(ground: Ground) -> None:
 
 
 async def postgres_half_open(ground: Ground) -> None:
-    """The ways to PostgreSQL carry nothing any more, and nobody says so; new ones work."""
+    """The ways to PostgreSQL carry nothing any more, and nobody says so until keepalives do; new ones work."""
     ground.postgres.stall()
     await asyncio.sleep(ground.random.uniform(0.2, 1.0))
     ground.postgres.abandon()
+    await asyncio.sleep(KEEPALIVE_S)
+    ground.postgres.drop_abandoned()
 
 
 async def nats_cut(ground: Ground) -> None:

@@ -28,7 +28,7 @@ def drain(monkeypatch: pytest.MonkeyPatch, took_s: float) -> Drain:
 
     async def settle(_: Batch) -> list[BatchResult]:
         now[0] += WAITED_S + took_s
-        return [BatchResult(writes=BatchWrites(()), delay=None, took_s=took_s)]
+        return [BatchResult(writes=BatchWrites(frozenset()), delay=None, took_s=took_s)]
 
     async def nothing(*_: Any) -> None:
         """Do nothing afterwards."""
