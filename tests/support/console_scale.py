@@ -7,19 +7,24 @@ written what is filled: where aggregates stand, what is parked and what is count
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
+from unittest.mock import patch
 from urllib.parse import urlencode
 
 import asyncpg
 import msgspec
-from tests.support.console_client import serving
+from tests.support.console_client import Browser, serving
 from tests.support.servers import Stream
 from tests.support.shop import shop
 
+from projectionist.bench.meters import family_s
+from projectionist.console import application
+from projectionist.console.snapshot import Onlooker
 from projectionist.core.postgres import connections
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
@@ -31,6 +36,7 @@ SCHEMA = "projectionist"
 FILL = Path(__file__).with_suffix(".sql")
 VERSIONS = 10
 """So many events each aggregate has."""
+TIMES = 20
 BEHIND = 4
 """So many parked events a held aggregate has, the failed one among them."""
 
@@ -50,12 +56,13 @@ SMALL = Size(inbox=20_000, parked=2_000, consumers=20, hours=24)
 
 
 async def fill(url: str, size: Size) -> None:
-    """Fill a migrated database, and let it have its statistics."""
+    """Fill a migrated database, let it have its statistics, and let everything be written."""
     connection = await asyncpg.connect(url)
     try:
         given = {"s": SCHEMA, "versions": VERSIONS, "behind": BEHIND, **msgspec.structs.asdict(size)}
         await connection.execute(FILL.read_text().format(**given))
         await connection.execute("vacuum analyze")
+        await connection.execute("checkpoint")
     finally:
         await connection.close()
 
@@ -128,22 +135,43 @@ async def told_by(url: str, size: Size) -> dict[str, str]:
         await connection.close()
 
 
-async def measure(nats_url: str, url: str, size: Size, times: int) -> dict[str, Sequence[float]]:
-    """Return how many milliseconds each page takes its server, from request to answer, on loopback."""
+class Taken(msgspec.Struct, frozen=True):
+    """What a page takes, in milliseconds."""
+
+    console: float
+    """Processor time of the console, and of the client that asks, on the average."""
+    postgres: float
+    """Processor time of the server and all its processes."""
+    least: float
+    median: float
+    """From request to answer, which depends on what else the machine does."""
+
+
+async def measure(nats_url: str, url: str, size: Size, times: int, server: int) -> dict[str, Taken]:
+    """Return what each page takes, with a look of its own each time; `server` is PostgreSQL's first process."""
     postgres = Postgres(url=Url(url), correlation_index=True, trace_index=True)
     settings = Settings(nats=Nats(url=(Url(nats_url),)), postgres=postgres)
-    found: dict[str, Sequence[float]] = {}
-    async with serving(App(projections=[shop(Stream("SHOP")).Orders]), settings) as served:
-        ann = await served.logged_in()
-        for name, path in (await told_by(url, size)).items():
-            took = []
-            for _ in range(times + 1):
-                began = perf_counter()
-                answer = await ann.http.get(path)
-                took.append((perf_counter() - began) * 1000)
-                assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
-            found[name] = took[1:]
+    found: dict[str, Taken] = {}
+    with patch.object(application, "Onlooker", partial(Onlooker, every_s=0)):
+        async with serving(App(projections=[shop(Stream("SHOP")).Orders]), settings) as served:
+            ann = await served.logged_in()
+            for name, path in (await told_by(url, size)).items():
+                await seen(ann, path)
+                before, took = (process_time(), family_s(server)), []
+                for _ in range(times):
+                    began = perf_counter()
+                    await seen(ann, path)
+                    took.append((perf_counter() - began) * 1000)
+                console, rest = process_time() - before[0], family_s(server) - before[1]
+                each = 1000 / times
+                found[name] = Taken(console * each, rest * each, min(took), statistics.median(took))
     return found
+
+
+async def seen(browser: Browser, path: str) -> None:
+    """Load a page."""
+    answer = await browser.http.get(path)
+    assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
 
 
 def told(line: str) -> None:
@@ -152,7 +180,7 @@ def told(line: str) -> None:
     sys.stdout.flush()
 
 
-async def _main(url: str, nats_url: str, size: Size) -> None:
+async def _main(url: str, nats_url: str, size: Size, server: int) -> None:
     postgres = Postgres(url=Url(url))
     connection = await connections.connect(postgres, application_name="console scale")
     await migrate(connection, SCHEMA)
@@ -164,14 +192,19 @@ async def _main(url: str, nats_url: str, size: Size) -> None:
     await connection.close()
     told(
         f"{size.inbox:,} events, {size.parked:,} parked, {size.consumers} consumers: {bytes_ / 1e9:.1f} GB, "
-        f"filled in {perf_counter() - began:.0f} s; milliseconds of 20 looks: least, median, most",
+        f"filled in {perf_counter() - began:.0f} s; milliseconds of {TIMES} looks: processor time of the console, of "
+        f"PostgreSQL, of both; least and median from request to answer; load {os.getloadavg()[0]:.0f}",
     )
-    for name, took in (await measure(nats_url, url, size, 20)).items():
-        told(f"| {name} | {min(took):.0f} | {statistics.median(took):.0f} | {max(took):.0f} |")
+    for name, one in (await measure(nats_url, url, size, TIMES, server)).items():
+        both = one.console + one.postgres
+        told(
+            f"| {name} | {one.console:.0f} | {one.postgres:.0f} | {both:.0f} | {one.least:.0f} | {one.median:.0f} |"
+        )
 
 
 if __name__ == "__main__":
     with temporary(durable=True) as servers:
         at = servers.up()
         events = int(sys.argv[1]) if sys.argv[1:] else WHOLE.inbox
-        asyncio.run(_main(at.postgres_url, at.nats_url, msgspec.structs.replace(WHOLE, inbox=events)))
+        whole = msgspec.structs.replace(WHOLE, inbox=events)
+        asyncio.run(_main(at.postgres_url, at.nats_url, whole, servers.postgres.pid()))

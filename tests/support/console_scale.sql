@@ -7,8 +7,9 @@ select 'Consumer' || lpad(n::text, 3, '0'), 'SHOP', case when n = {consumers} th
     'consumer-' || n from generate_series(1, {consumers}) n;
 insert into {s}.views (consumer, name, key_name, kind, shape, code)
 select number, name, name, 'projection', '\x01', '\x01' from {s}.consumers;
-insert into {s}.runners (consumer, instance, host, pid, state, batches, p50_ms, p99_ms, lag, unacked)
-select number, gen_random_uuid(), 'host-' || each, number * 2 + each, 'running', 1000, 4.5, 20.0, 12, 3
+-- Their hearts beat for as long as pages are looked at, which read those alone that are alive.
+insert into {s}.runners (consumer, instance, host, pid, state, batches, p50_ms, p99_ms, lag, unacked, beat)
+select number, gen_random_uuid(), 'host-' || each, number * 2 + each, 'running', 1000, 4.5, 20.0, 12, 3, clock_timestamp() + interval '1 day'
 from {s}.consumers cross join generate_series(1, 2) each;
 insert into {s}.floors (consumer, durable, incarnation, floor, top)
 select number, durable, 1, {inbox}, {inbox} from {s}.consumers;
@@ -80,7 +81,7 @@ insert into {s}.held_counts select consumer, head, count(*), sum(parked) from {s
 insert into {s}.parked_counts
 select consumer, cause, type, alike, {s}.parked_state(ordered, cause, due), count(*) from {s}.parked group by 1, 2, 3, 4, 5;
 insert into {s}.counters (consumer, runner, hour, type, outcome, n)
-select c.number, 1, date_trunc('hour', clock_timestamp()) - hour * interval '1 hour', 'order.' || type, outcome, 1000
+select c.number, 1, date_trunc('hour', statement_timestamp()) - hour * interval '1 hour', 'order.' || type, outcome, 1000
 from {s}.consumers c cross join generate_series(0, {hours} - 1) hour cross join generate_series(0, 3) type
 cross join unnest('{{applied,ignored,failed}}'::text[]) outcome;
 insert into {s}.minute_counts (consumer, runner, place, minute, applied, failed)

@@ -15,6 +15,7 @@ from projectionist.console.access.request_guard import LOOPBACK, Identify, Reque
 from projectionist.console.access.sessions import Access, Role
 from projectionist.console.background_work import BackgroundWorks
 from projectionist.console.console_context import ConsoleContext, session_of
+from projectionist.console.kept_connections import KeptConnections
 from projectionist.console.live_regions import FRAME, LIVE
 from projectionist.console.pages import STATIC
 from projectionist.console.screens import (
@@ -138,7 +139,8 @@ def app(
     """
     known = access or Access()
     found = settings or found_settings()
-    context = ConsoleContext(target, name, found, known, Onlooker(found), works or BackgroundWorks())
+    kept, works = KeptConnections(found.postgres), works or BackgroundWorks()
+    context = ConsoleContext(target, name, found, known, Onlooker(found, kept), kept, works)
     login = LoginPages(context, actor, tell)
     addresses = (
         *ADDRESSES,

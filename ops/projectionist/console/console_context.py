@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from projectionist.console.access.request_guard import is_refresh, own_path
 from projectionist.console.console_database import ConsoleDatabase
-from projectionist.console.live_regions import EVERY_S, LIVE, SHARED_S, Contents, SharedReads
+from projectionist.console.live_regions import EVERY_S, LIVE, SELDOM_S, SHARED_S, Contents, SharedReads
 from projectionist.console.needs import counts
 from projectionist.console.pages import environment
 from projectionist.console.snapshot import Onlooker
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from projectionist.console.access.sessions import Access, ConsoleSession
     from projectionist.console.background_work import BackgroundWorks
+    from projectionist.console.kept_connections import KeptConnections
     from projectionist.console.snapshot import Snapshot
+    from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Settings
     from projectionist.runner.app import App
 
@@ -45,6 +47,7 @@ class ConsoleContext:
         settings: Settings,
         access: Access,
         onlooker: Onlooker,
+        kept: KeptConnections,
         works: BackgroundWorks,
     ) -> None:
         self.app, self.name, self.settings, self.access, self.onlooker = (
@@ -54,7 +57,7 @@ class ConsoleContext:
             access,
             onlooker,
         )
-        self.works = works
+        self.works, self._kept = works, kept
         self._templates = environment()
         self._readings = SharedReads()
         self._reads = asyncio.Semaphore(MOST_READS)
@@ -63,9 +66,18 @@ class ConsoleContext:
 
     @asynccontextmanager
     async def database(self) -> AsyncIterator[ConsoleDatabase]:
-        """Connect for one page."""
+        """Connect for one page that may change something."""
         async with self._reads, database("console", self.settings) as opened:
-            yield ConsoleDatabase(opened.settings, opened.connection, self.app, self.name, self.works)
+            yield self._database(opened.connection)
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[ConsoleDatabase]:
+        """Lend a page that only reads a connection that was kept."""
+        async with self._reads, self._kept.reading() as connection:
+            yield self._database(connection)
+
+    def _database(self, connection: Connection) -> ConsoleDatabase:
+        return ConsoleDatabase(self.settings, connection, self.app, self.name, self.works)
 
     async def doctor(self, *, again: bool = False, oldest_s: float = 300) -> tuple[datetime, Examined]:
         """Return what the doctor has found lately; look now if that is too long ago, or `again`."""
@@ -91,7 +103,9 @@ class ConsoleContext:
     ) -> Response:
         """Render a page of somebody who is logged in, with navigation and what is wrong with the servers."""
         session, asks_itself = session_of(request), is_refresh(request.headers)
-        request.state.contents = {"template": template, "here": here, "status": status, **values}
+        if (read := getattr(request.state, "read", None)) is not None:
+            read.update({"template": template, "here": here, "status": status, **values})
+            return Response()
         seen = await self.look(request)
         frame = {
             "here": here,
@@ -114,12 +128,17 @@ class ConsoleContext:
         """Answer a page that is open and asks again, with what others who look at it have just been shown."""
 
         async def anew() -> Contents:
-            await handler(self, request)
-            contents: Contents = request.state.contents
+            contents: dict[str, Any] = {}
+            request.state.read = contents  # what would be shown is kept, and rendered for each who asks
+            try:
+                await handler(self, request)
+            finally:
+                request.state.read = None
             return contents
 
         key = (address_of(request), session_of(request).person.role)
-        return await self.page(request, **await self._readings.read(key, anew))
+        every_s = SELDOM_S.get(own_path(request.scope))
+        return await self.page(request, **await self._readings.read(key, anew, every_s))
 
     def render(self, request: Request, template: str, **values: Any) -> str:
         """Return a page; `at` makes the address of another one, wherever the console is mounted."""

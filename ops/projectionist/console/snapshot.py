@@ -1,4 +1,4 @@
-"""One look at the servers for all who look at pages, however many they are: one a second at most."""
+"""One look at the servers for all who look at pages, however many they are: one statement a second at most."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import asyncpg
 import msgspec
 
+from projectionist.console.kept_connections import KeptConnection, KeptConnections
 from projectionist.core import clock
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.nats import connections
-from projectionist.ops.inspect.project_status import PartStatus, Status, of_broker, of_database
-from projectionist.runner.consumers.status import Minutes
+from projectionist.ops.inspect.project_status import PartStatus, Status, nothing_of, of_broker, of_connection
+from projectionist.runner.consumers.status import Minutes, minutes
 from projectionist.runner.jetstream import api
 from projectionist.runner.jetstream.api import StreamInfo
 
@@ -44,16 +45,19 @@ class Onlooker:
     def __init__(
         self,
         settings: Settings,
+        kept: KeptConnections,
         *,
         every_s: float = 1,
         broker_every_s: float = 5,
-        minutes_every_s: float = 20,
+        rarely_s: float = 20,
         within_s: float = 5,
         now: Callable[[], float] = clock.now,
     ) -> None:
         self._settings, self._now = settings, now
+        self._kept = kept
         self._every_s, self._broker_every_s, self._within_s = every_s, broker_every_s, within_s
-        self._minutes_every_s, self._counted = minutes_every_s, float("-inf")
+        self._rarely_s, self._told = rarely_s, float("-inf")
+        self._parts: list[PartStatus] = []
         self._minutes: dict[str, Minutes] = {}
         self._lock = asyncio.Lock()
         self._last: Snapshot | None = None
@@ -76,17 +80,10 @@ class Onlooker:
 
     async def _new(self) -> Snapshot:
         try:
-            async with asyncio.timeout(self._within_s):
-                counts = self._now() - self._counted >= self._minutes_every_s
-                status = await of_database(self._settings, outcomes=False, minutes=counts)
+            async with asyncio.timeout(self._within_s), self._kept.lent() as lent:
+                status = await self._read(lent)
         except AWAY as error:
-            status, problem = Status(version="", python="", parts=[]), str(error) or type(error).__name__
-        else:
-            problem = next((part.problem for part in status.parts if part.name == "postgres"), "")
-        if problem:
-            return self._without(problem)
-        if counts:
-            self._minutes, self._counted = status.minutes, self._now()
+            return self._without(str(error) or type(error).__name__)
         await self._ask_broker(sorted({one.stream for one in status.consumers}))
         return Snapshot(
             at=datetime.now(UTC),
@@ -95,12 +92,24 @@ class Onlooker:
             minutes=self._minutes,
         )
 
+    async def _read(self, lent: KeptConnection) -> Status:
+        """Ask where all stands; now and then what changes seldom too: the tables, who observes, the last hour."""
+        rarely = self._now() - self._told >= self._rarely_s
+        parts = [] if rarely else self._parts
+        status = await of_connection(lent.connection, self._settings, parts=parts, outcomes=False)
+        if rarely:
+            schema = self._settings.postgres.schema
+            self._minutes = await minutes(lent.connection, schema) if status.consumers else {}
+            self._parts = status.parts
+            if not any(part.problem for part in status.parts):
+                self._told = lent.checked = self._now()
+        return status
+
     def _without(self, problem: str) -> Snapshot:
         """Return what was seen last, and why it is not newer."""
         if self._last is not None:
             return msgspec.structs.replace(self._last, problem=problem)
-        nothing = Status(version="", python="", parts=[PartStatus("postgres", "", problem)])
-        return Snapshot(at=datetime.now(UTC), status=nothing, problem=problem)
+        return Snapshot(at=datetime.now(UTC), status=nothing_of(problem), problem=problem)
 
     async def _ask_broker(self, streams: list[str]) -> None:
         """Have NATS asked now and then: at first before anything is shown, later beside it."""

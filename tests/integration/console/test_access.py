@@ -17,6 +17,7 @@ from tests.support.waiting import eventually
 
 from projectionist.console.access.sessions import Role
 from projectionist.console.application import ADDRESSES
+from projectionist.console.kept_connections import KeptConnections
 from projectionist.console.screens.acting import VERBS
 from projectionist.console.snapshot import Onlooker
 from projectionist.runner import App
@@ -244,13 +245,16 @@ async def test_with_the_database_gone_an_open_page_says_so_and_nothing_is_done(
 
 async def test_however_many_look_the_servers_are_asked_once(live: ConsumerHarness, s: Any) -> None:
     async with gateway(live.database) as gate:
-        onlooker = Onlooker(behind(live, gate), now=lambda: 1.0)
+        settings = behind(live, gate)
+        kept = KeptConnections(settings.postgres)
+        onlooker = Onlooker(settings, kept, now=lambda: 1.0)
         seen = await asyncio.gather(*(onlooker.look() for _ in range(50)))
         assert {id(one) for one in seen} == {id(seen[0])}
         assert gate.attempts == 1
         onlooker.forget()
-        await onlooker.look()
-        assert gate.attempts == 2
+        assert await onlooker.look() is not seen[0]
+        assert gate.attempts == 1
+        kept.close()
 
 
 BANNER = "PostgreSQL does not answer"

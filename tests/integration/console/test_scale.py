@@ -21,9 +21,11 @@ SLACK = 1.3
 """An index may have a level more, and a page in it may be split."""
 
 
-async def touched(connection: asyncpg.Connection[asyncpg.Record], statement: str, *given: object) -> int:
+async def touched(
+    connection: asyncpg.Connection[asyncpg.Record], statement: str, *given: object, part: str = "runner"
+) -> int:
     """How many blocks a statement touches, whether they are in memory or not."""
-    sql = Statements("projectionist.runner", SCHEMA)[statement]
+    sql = Statements(f"projectionist.{part}", SCHEMA)[statement]
     await connection.fetch(sql, *given)
     row = await connection.fetchval(f"explain (analyze, buffers, format json) {sql}", *given)
     plan = json.loads(row)[0]["Plan"]
@@ -41,7 +43,12 @@ async def each(url: str) -> dict[str, int]:
             "status": await touched(connection, "select_status", False),
             "minutes": await touched(connection, "select_minutes", None),
             "shared": await touched(connection, "select_shared_trouble"),
-            "groups": await touched(connection, "select_parked_groups_by_count", None, None, None, None, FEW),
+            "look": await touched(connection, "select_project_state", False, 1000, 20.0, part="ops"),
+            "consumer": await touched(connection, "select_consumer_state", NAME, 3, part="ops"),
+            "groups": await touched(connection, "select_parked_groups_by_count", None, None, None, None, 0),
+            "page of a group": await touched(
+                connection, "select_parked_page", NAME, "failed", TYPE, alike, 50, 0
+            ),
             "group": await touched(connection, "select_parked_of_group", NAME, "failed", TYPE, alike, 50),
             "before a retry": await touched(
                 connection, "count_parked_of_group", NAME, "failed", TYPE, alike, True, FEW
@@ -66,5 +73,5 @@ async def test_what_pages_read_does_not_grow_with_what_there_is(servers: Servers
     small, large = found
     grown = {name: (small[name], large[name]) for name in small if large[name] > SLACK * small[name] + 20}
     # Of quarantine it is counted, which has a hundredth of what is parked.
-    assert grown.keys() <= {"shared", "status"}, grown
+    assert grown.keys() <= {"shared", "status", "look"}, grown
     assert max(large.values()) < 10_000, large

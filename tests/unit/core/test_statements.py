@@ -9,6 +9,15 @@ import pytest
 from projectionist.core.postgres.statements import Statements
 
 
+def test_a_statement_may_stand_inside_another_with_values_of_that_one() -> None:
+    inner = Statements("projectionist.outbox", "one")["select_outbox_metrics"]
+    outer = Statements("projectionist.ops", "one")["select_project_state"]
+    assert inner.replace("$1", "$2") in outer
+    parked = Statements("projectionist.runner", "one")["select_parked_page"]
+    assert "unnest((select array_agg(name) from events)::text[], (select array_agg(source)" in parked
+    assert "{" not in "".join(part.partition("'{")[0] for part in (outer, parked))
+
+
 def test_statements_are_read_from_disk_once_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Statements("projectionist.core", "one")
 

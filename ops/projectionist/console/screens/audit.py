@@ -77,5 +77,5 @@ async def _found(
         about=query.get("about") or None,
         before=int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None,
     )
-    async with context.database() as db:
+    async with context.reading() as db:
         return await acts(db.connection, db.schema, chosen, limit=limit), chosen

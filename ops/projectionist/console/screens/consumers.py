@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from projectionist.console.needs import condition, needs
 from projectionist.console.pages import command_line, count
 from projectionist.core.operator import NotThere
+from projectionist.ops.inspect.consumer_state import consumer_state
 from projectionist.ops.inspect.project_status import alive
 from projectionist.projections.compiled.definition import Kind
-from projectionist.runner.admin.audit_log import AuditFilter, acts
-from projectionist.runner.consumers import status
-from projectionist.runner.consumers.registry import registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +18,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from projectionist.console.console_context import ConsoleContext
-    from projectionist.console.console_database import ConsoleDatabase
+    from projectionist.ops.inspect.consumer_state import ConsumerState
+    from projectionist.runner.app import App
     from projectionist.runner.consumers.status import Counted
 
 HEADS = {
@@ -89,11 +88,8 @@ async def show(context: ConsoleContext, request: Request) -> Response:
     if one is None:
         raise NotThere(f"there is no consumer {name!r}", remedy="The overview lists those that there are")
     found = [each for each in needs(seen.status) if name == each.about]
-    async with context.database() as db:
-        counted = await status.breakdown(db.connection, db.schema, "type", name)
-        hour = (await status.minutes(db.connection, db.schema, name)).get(name)
-        done = await acts(db.connection, db.schema, AuditFilter(consumer=name), limit=ACTS)
-        code = await _code(db, name)
+    async with context.reading() as db:
+        state = await consumer_state(db.connection, db.schema, name, ACTS)
     return await context.page(
         request,
         "consumer.html",
@@ -103,41 +99,42 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         needs=found,
         alive={(runner.host, runner.pid) for runner in alive(one)},
         heads=[(head, *HEADS.get(head, ("idle", "")), n) for head, n in sorted(one.heads.items())],
-        hour=hour,
-        types=counts_by_type(counted),
-        acts=list(reversed(done)),
-        code=code,
+        hour=seen.minutes.get(name),
+        types=counts_by_type(state.counted),
+        acts=list(reversed(state.acts)),
+        code=_code(context.app, name, state),
         command=command_line("status", "--by", "type"),
     )
 
 
-async def _code(db: ConsoleDatabase, name: str) -> CodeState:
-    known = await registration(db.connection, db.schema, name)
-    reads: dict[str, object] = {
-        "reads": known["subjects"].split(),
-        "order": known["sequence"],
-        "durable": known["durable"] or None,
-    }
-    views = await db.queries.rows("select_consumer_views", name)
-    if [one["view_name"] for one in views] != [name]:
-        told = [f"{one['view_name']}: {one['state']}, revision {one['revision']}" for one in views]
+def _code(app: App, name: str, found: ConsumerState) -> CodeState:
+    first = next(iter(found.views), None)
+    reads: dict[str, object] = (
+        {}
+        if first is None
+        else {
+            "reads": first.subjects.split(),
+            "order": first.sequence,
+            "durable": first.durable or None,
+        }
+    )
+    if first is None or [one.view_name for one in found.views] != [name]:
+        told = [f"{one.view_name}: {one.state}, revision {one.revision}" for one in found.views]
         return CodeState(False, False, {"views": told, **reads})
-    (row,) = views
-    made_by = await db.queries.value("select_generation", row["view"], row["generation"])
-    ours = next((one for one in db.app.views if one.name == name), None)
-    has_rows = row["kind"] != Kind.REACTOR
+    ours = next((one for one in app.views if one.name == name), None)
+    has_rows = first.kind != Kind.REACTOR
     rows = (
         "made by the code that runs"
-        if made_by == row["code"]
+        if found.made_by == first.code
         else "by older code, in part: a rebuild writes them anew"
     )
     state: dict[str, object] = {
-        "revision": row["revision"],
+        "revision": first.revision,
         "revision of this console's code": ours.revision
-        if ours and ours.revision != row["revision"]
+        if ours and ours.revision != first.revision
         else None,
-        "code": row["code"].hex()[:SHORT],
-        "this console's code": ours.code.hex()[:SHORT] if ours and ours.code != row["code"] else None,
+        "code": first.code[:SHORT],
+        "this console's code": ours.code.hex()[:SHORT] if ours and ours.code.hex() != first.code else None,
         "rows": rows if has_rows else None,
         **reads,
     }

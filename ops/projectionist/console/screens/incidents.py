@@ -20,7 +20,7 @@ MOST = 200
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show those that are open, the oldest first; what providers have answered is masked."""
     consumer, kind = (request.query_params.get(name) or None for name in ("consumer", "kind"))
-    async with context.database() as db:
+    async with context.reading() as db:
         found = await Incidents(db.connection, db.schema).each(consumer, kind, closed=False, limit=MOST)
     rows = [without_answer(dict(row)) for row in found]
     return await context.page(

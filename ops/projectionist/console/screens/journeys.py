@@ -49,7 +49,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
     """Show what became of one event, with each consumer that knows it, its intents and their attempts."""
     event, source = request.query_params.get("id", ""), request.query_params.get("source") or None
     revealed = revealing.asks(request)
-    async with context.database() as db:
+    async with context.database() if revealed else context.reading() as db:
         journeys = _journeys(db)
         found = await journeys.events(event, source)
         if revealed:
@@ -78,7 +78,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
 async def aggregate(context: ConsoleContext, request: Request) -> Response:
     """Show where an aggregate stands with each consumer, and its newest versions."""
     name = request.query_params.get("name", "")
-    async with context.database() as db:
+    async with context.reading() as db:
         journeys = _journeys(db)
         found = await journeys.aggregate(name, None, ROWS)
     return await context.page(
@@ -109,7 +109,7 @@ def _rows(definitions: Iterable[Definition], aggregate: str) -> dict[str, str]:
 async def search(context: ConsoleContext, request: Request) -> Response:
     """Look for an event, an aggregate, an intent and a correlation of this name; go there if it is one alone."""
     text = request.query_params.get("q", "").strip()[:LONGEST]
-    async with context.database() as db:
+    async with context.reading() as db:
         found = await _search(db, text) if text else []
     if len(found) == 1:
         return go_to(request, found[0][2])
@@ -129,7 +129,7 @@ async def flow(context: ConsoleContext, request: Request) -> Response:
     """Show the events of one correlation id or trace, with what became of each."""
     by: By = "trace" if "trace" in request.query_params else "correlation"
     name = needed(request.query_params, by)
-    async with context.database() as db:
+    async with context.reading() as db:
         found = await _flows(db).find(by, name, ROWS)
     drawn, now = _within([stretches(masked_journey(one)) for one in found.events], LINES), datetime.now(UTC)
     return await context.page(

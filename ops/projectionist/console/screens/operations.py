@@ -22,7 +22,7 @@ ROWS = 50
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show those that have not ended, and the newest that have; of these fifty, and older ones by a link."""
     before = number(request.query_params, "before") if request.query_params.get("before") else None
-    async with context.database() as db:
+    async with context.reading() as db:
         store = OperationStore(db.connection, db.schema)
         opened = await store.each(only_open=True)
         found = await store.each(before=before, limit=ROWS)
@@ -41,12 +41,11 @@ async def show(context: ConsoleContext, request: Request) -> Response:
 
 async def one(context: ConsoleContext, request: Request) -> Response:
     """Show one: its samples, what failed again, and who carries it out."""
-    async with context.database() as db:
+    async with context.reading() as db:
         store = OperationStore(db.connection, db.schema)
         found = await store.show(number(request.query_params, "number"))
-        samples, number_of_groups = await store.samples(found.number), await store.groups(found.number)
-        items = await store.not_done(found.number, ROWS)
-    groups = [list(of_group) for _, of_group in groupby(samples, lambda sample: sample.alike)]
+        page = await store.page(found.number, ROWS)
+    groups = [list(of_group) for _, of_group in groupby(page.samples, lambda sample: sample.alike)]
     return await context.page(
         request,
         "operation.html",
@@ -54,7 +53,7 @@ async def one(context: ConsoleContext, request: Request) -> Response:
         one=found,
         condition=operation_condition(found),
         groups=[(group[0].consumer, sample_steps(group)) for group in groups],
-        more=number_of_groups - len(groups),
-        items=items,
+        more=page.groups - len(groups),
+        items=page.not_done,
         command=command_line("operations", "watch", found.number),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,10 +31,9 @@ async def show(context: ConsoleContext, request: Request) -> Response:
     """Show providers, and groups of intents: those that wait for somebody first."""
     given: Mapping[str, str] = request.query_params
     seen = await context.look(request)
-    async with context.database() as db:
-        verbs = IntentActions(db.connection, db.schema)
-        found = await verbs.groups(intent_filter(given))
-        outcomes = await verbs.outcomes([one.sample for one in found])
+    async with context.reading() as db:
+        actions = IntentActions(db.connection, db.schema)
+        found, outcomes = await actions.groups_page(intent_filter(given))
     rows = []
     for one in found:
         row = without_content(msgspec.structs.asdict(one), outcomes.get(one.sample, ""))
@@ -58,17 +58,15 @@ async def show(context: ConsoleContext, request: Request) -> Response:
 async def group(context: ConsoleContext, request: Request) -> Response:
     """Show the intents of one group, the oldest first; of many the first fifty."""
     given: Mapping[str, str] = request.query_params
-    async with context.database() as db:
-        verbs, chosen = IntentActions(db.connection, db.schema), intent_filter(given)
-        found = await verbs.each(chosen, ROWS)
-        outcomes = await verbs.outcomes([row["key"] for row in found])
-        count = sum(one.count for one in await verbs.groups(chosen))
+    async with context.reading() as db:
+        found = await IntentActions(db.connection, db.schema).page(intent_filter(given), ROWS)
+    rows = msgspec.to_builtins(found.intents, builtin_types=(datetime,))
     return await context.page(
         request,
         "outbox_group.html",
         "outbox",
-        rows=[without_content(row, outcomes.get(row["key"], "")) for row in map(dict, found)],
-        count=count,
+        rows=[without_content(row, found.outcomes.get(row["key"], "")) for row in rows],
+        count=found.count,
         given={name: given.get(name) or None for name in INTENTS},
         command=command_line("outbox", "list", "--each", *options(given, INTENTS)),
     )
@@ -77,7 +75,7 @@ async def group(context: ConsoleContext, request: Request) -> Response:
 async def intent(context: ConsoleContext, request: Request) -> Response:
     """Show one intent, its attempts and what was done by hand; content where it is asked for, on record."""
     revealed, key = revealing.asks(request), needed(request.query_params, "key")
-    async with context.database() as db:
+    async with context.database() if revealed else context.reading() as db:
         found = await IntentActions(db.connection, db.schema).show(key)
         if revealed:
             await revealing.record(db, request, [f"intent {found['key']}"])

@@ -28,7 +28,7 @@ ROWS = 50
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show groups of what is alike, the largest first."""
     given: Mapping[str, str] = request.query_params
-    async with context.database() as db:
+    async with context.reading() as db:
         found = await QuarantineQueries(db.connection, db.schema).groups(quarantine_filter(given))
     rows = [
         {**msgspec.structs.asdict(one), "why": stand_in(one.why), "own": None, "error": digest(one.why)}
@@ -48,7 +48,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
 async def group(context: ConsoleContext, request: Request) -> Response:
     """Show the entries of one group, the oldest first."""
     given: Mapping[str, str] = request.query_params
-    async with context.database() as db:
+    async with context.reading() as db:
         found = await QuarantineQueries(db.connection, db.schema).each(quarantine_filter(given), ROWS)
     rows = [{**msgspec.structs.asdict(one), "why": stand_in(one.why), "own": None} for one in found]
     return await context.page(
@@ -67,7 +67,7 @@ async def entry(context: ConsoleContext, request: Request) -> Response:
     given: Mapping[str, str] = request.query_params
     revealed, seq = revealing.asks(request), number(given, "seq")
     incarnation = number(given, "incarnation") if given.get("incarnation") else None
-    async with context.database() as db:
+    async with context.database() if revealed else context.reading() as db:
         found = await QuarantineQueries(db.connection, db.schema).show(
             seq, needed(given, "consumer"), incarnation
         )

@@ -53,7 +53,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
     """Show the read models of the app, those whose builds wait for somebody first."""
     seen = await context.look(request)
     status = {one.name: one for one in seen.status.consumers}
-    async with context.database() as db:
+    async with context.reading() as db:
         found = await open_builds(db.queries)
     opened = {name: list(builds) for name, builds in groupby(found, lambda one: one.consumer)}
     rows = []
@@ -102,7 +102,7 @@ async def one(context: ConsoleContext, request: Request) -> Response:
     """Show the generations of one, the build that is open, and what differs; of a set its views. Values where they are
     asked for, on record."""
     name, revealed = needed(request.query_params, "consumer"), revealing.asks(request)
-    async with context.database() as db:
+    async with context.database() if revealed else context.reading() as db:
         consumer = db.consumer(name)
         members = consumer.views[0].is_member
         if members and name == consumer.name:

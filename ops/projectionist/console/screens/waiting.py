@@ -28,10 +28,11 @@ FILTERS = ("consumer", "cause", "type", "aggregate")
 async def show(context: ConsoleContext, request: Request) -> Response:
     """Show groups of what is alike: those that wait for somebody first."""
     given: Mapping[str, str] = request.query_params
-    async with context.database() as db:
+    async with context.reading() as db:
         queries = ParkedQueries(db.connection, db.schema)
         found = await queries.groups(parked_filter(given))
-        rows = await _masked(queries, {(one.consumer, one.source, one.sample): one for one in found})
+        by_sample = {(one.consumer, one.source, one.sample): one for one in found}
+        rows = _masked(by_sample, await queries.failures(list(by_sample)))
     for row, group in zip(rows, found, strict=True):
         row["chosen"] = {name: getattr(group, name) for name in ("consumer", "cause", "type")}
         row["chosen"]["error"] = group.alike
@@ -50,11 +51,9 @@ async def show(context: ConsoleContext, request: Request) -> Response:
 async def group(context: ConsoleContext, request: Request) -> Response:
     """Show the events of one group, the first in the stream first; of many the first fifty."""
     given: Mapping[str, str] = request.query_params
-    async with context.database() as db:
-        queries, chosen = ParkedQueries(db.connection, db.schema), parked_filter(given)
-        groups = await queries.groups(chosen)
-        events = await queries.each(chosen, ROWS)
-        rows = await _masked(queries, {(one.name, one.source, one.id): one for one in events})
+    async with context.reading() as db:
+        found = await ParkedQueries(db.connection, db.schema).page(parked_filter(given), ROWS)
+    groups, rows = found.groups, _masked({one.key: one for one in found.events}, found.failures)
     return await context.page(
         request,
         "waiting_group.html",
@@ -73,7 +72,7 @@ async def event(context: ConsoleContext, request: Request) -> Response:
     """Show one event: what is known of it, what was tried; content where it is asked for, on record."""
     given: Mapping[str, str] = request.query_params
     revealed, event_id = revealing.asks(request), given.get("id", "")
-    async with context.database() as db:
+    async with context.database() if revealed else context.reading() as db:
         queries = ParkedQueries(db.connection, db.schema)
         found = await queries.show(event_id, given.get("consumer") or None, given.get("source") or None)
         keys = [(row["name"], row["source"], row["id"]) for row in found]
@@ -92,11 +91,12 @@ async def event(context: ConsoleContext, request: Request) -> Response:
     )
 
 
-async def _masked(
-    queries: ParkedQueries, found: Mapping[tuple[str, str, str], ParkedEntry | ParkedGroup]
+def _masked(
+    found: Mapping[tuple[str, str, str], ParkedEntry | ParkedGroup],
+    failures: Mapping[tuple[str, str, str], str],
 ) -> list[dict[str, Any]]:
     """Return rows whose errors are told by class, place and digest."""
-    failures, rows = await queries.failures(list(found)), []
+    rows = []
     for key, one in found.items():
         row = msgspec.structs.asdict(one)
         del row["own"]

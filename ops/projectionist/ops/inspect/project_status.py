@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from projectionist.runner.consumers.header_mapping import disagreement, unified
 from projectionist.runner.consumers.status import (
     ConsumerStatus,
     Counted,
-    Minutes,
     PauseStatus,
     RunnerStatus,
     SetbackStatus,
@@ -26,6 +25,8 @@ from projectionist.runner.consumers.status import (
 from projectionist.runner.operations.operation import OperationReport, why_abandoned
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from projectionist.core.postgres.connections import Connection
     from projectionist.core.settings.settings import Nats, Settings
 
@@ -51,8 +52,6 @@ class Status(msgspec.Struct, frozen=True):
     counted: list[Counted] = []
     setbacks: list[SetbackStatus] = []
     outbox: OutboxStatus = OutboxStatus()
-    minutes: dict[str, Minutes] = {}
-    """The last hour of each consumer, where it was asked for."""
     shared: list[Shared] = []
     """What waits in quarantine or as an incident, once for all consumers that it concerns."""
     operations: list[OperationReport] = []
@@ -136,63 +135,88 @@ def alive(one: ConsumerStatus) -> list[RunnerStatus]:
     return [runner for runner in one.runners if runner.silent_s < SILENT_S]
 
 
-async def of_database(
-    settings: Settings, by: str | None = None, *, outcomes: bool = True, minutes: bool = False
-) -> Status:
-    """Ask PostgreSQL; where it does not answer, it is a part with a problem.
-
-    `outcomes`: add counters up, of which there may be very many; `minutes`: ask for the last hour too.
-    """
+async def of_database(settings: Settings, by: str | None = None) -> Status:
+    """Ask PostgreSQL; where it does not answer, it is a part with a problem."""
     from projectionist.core.postgres.connections import connect
 
-    release, python, postgres = version("projectionist"), platform.python_version(), settings.postgres
     try:
-        connection = await connect(postgres, application_name="projectionist status")
+        connection = await connect(settings.postgres, application_name="projectionist status")
     except ProjectionistError as problem:
-        return Status(version=release, python=python, parts=[PartStatus("postgres", "", str(problem))])
-    found = PartStatus("postgres", f"{connection.get_settings().server_version} at {postgres.url}")
-    seen = Status(version=release, python=python, parts=[found])
+        return nothing_of(str(problem))
     try:
-        looked = await _looked(connection, settings, by, seen, outcomes=outcomes)
-        return await _with_minutes(connection, settings, looked) if minutes else looked
-    except ProjectionistError as problem:
-        parts = [found, PartStatus("migrations", "", str(problem))]
-        return msgspec.structs.replace(seen, parts=parts)
+        return await of_connection(connection, settings, by)
     finally:
         await connection.close()
 
 
-async def _with_minutes(connection: Connection, settings: Settings, seen: Status) -> Status:
-    from projectionist.runner.consumers import status
+def nothing_of(problem: str) -> Status:
+    """Return what is known of a database that cannot be asked. Pure."""
+    return _status(PartStatus("postgres", "", problem))
 
-    if not seen.consumers:
-        return seen
-    found = await status.minutes(connection, settings.postgres.schema)
-    return msgspec.structs.replace(seen, minutes=found)
+
+async def of_connection(
+    connection: asyncpg.Connection[asyncpg.Record],
+    settings: Settings,
+    by: str | None = None,
+    *,
+    parts: Sequence[PartStatus] = (),
+    outcomes: bool = True,
+) -> Status:
+    """Ask over a connection; a database that is not this release's is a part with a problem.
+
+    `parts`: those that were seen lately, which are not asked about again; without them all is one statement.
+    `outcomes`: add counters up, of which there may be very many.
+    """
+    found = list(parts)
+    if not found:
+        version_at = f"{connection.get_settings().server_version} at {settings.postgres.url}"
+        found = [PartStatus("postgres", version_at)]
+        try:
+            found += await _asked(connection, settings)
+        except ProjectionistError as problem:
+            found.append(PartStatus("migrations", "", str(problem)))
+    if any(part.problem for part in found):
+        return _status(*found)
+    return await _looked(connection, settings.postgres.schema, by, _status(*found), outcomes=outcomes)
+
+
+def _status(*parts: PartStatus) -> Status:
+    return Status(version=version("projectionist"), python=platform.python_version(), parts=list(parts))
+
+
+async def _asked(connection: Connection, settings: Settings) -> list[PartStatus]:
+    """Return what the database is: its tables, and whether anybody observes."""
+    from projectionist.migrations import plan
+
+    schema = settings.postgres.schema
+    tables = _tables(schema, [migration.name for migration in await plan(connection, schema)])
+    return [tables] if tables.problem else [tables, *await _observer(connection, settings)]
 
 
 async def _looked(
-    connection: Connection, settings: Settings, by: str | None, seen: Status, *, outcomes: bool
+    connection: Connection, schema: str, by: str | None, seen: Status, *, outcomes: bool
 ) -> Status:
-    from projectionist.migrations import plan
+    from projectionist.core.postgres.statements import Statements
     from projectionist.outbox.admin import status as outbox_status
     from projectionist.runner.consumers import status
-    from projectionist.runner.operations.operation_store import OperationStore
+    from projectionist.runner.operations.operation import CARRIED_S
+    from projectionist.runner.operations.operation_store import report_of
 
-    schema = settings.postgres.schema
-    pending = [migration.name for migration in await plan(connection, schema)]
-    parts = [*seen.parts, _tables(schema, pending)]
-    if pending:
-        return msgspec.structs.replace(seen, parts=parts)
+    sql = Statements("projectionist.ops", schema)["select_project_state"]
+    row = await connection.fetchrow(sql, outcomes, outbox_status.MOST, CARRIED_S)
+    assert row is not None, "it always answers"
+    decode = msgspec.json.decode
     return msgspec.structs.replace(
         seen,
-        parts=[*parts, *await _observer(connection, settings)],
-        consumers=await status.consumers(connection, schema, outcomes=outcomes),
+        consumers=decode(row["consumers"], type=list[ConsumerStatus]),
         counted=await status.breakdown(connection, schema, by) if by else [],
-        setbacks=await status.setbacks(connection, schema),
-        outbox=await outbox_status.look(connection, schema),
-        shared=await status.shared(connection, schema),
-        operations=await OperationStore(connection, schema).each(only_open=True),
+        setbacks=decode(row["setbacks"], type=list[SetbackStatus]),
+        outbox=outbox_status.state_of(
+            decode(row["relays"], type=list[outbox_status.RelayStatus]),
+            *(decode(row[name]) for name in ("unsettled", "circuits", "scheduled")),
+        ),
+        shared=decode(row["shared"], type=list[Shared]),
+        operations=list(map(report_of, decode(row["operations"]))),
     )
 
 

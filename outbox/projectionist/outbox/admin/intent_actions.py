@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from projectionist.outbox.intents.staging import unpack_all
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.postgres.connections import Connection, Row
 
 AGAIN = frozenset(
     {IntentState.SCHEDULED, IntentState.READY, IntentState.DEAD, IntentState.RECONCILE, IntentState.HELD}
@@ -68,6 +68,32 @@ class IntentGroup(msgspec.Struct, frozen=True):
     sample: str
 
 
+class IntentEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One intent, as it stands."""
+
+    seq: int
+    key: str
+    state: str
+    provider: str
+    destination: str
+    class_: str = msgspec.field(name="class")
+    scope: str | None
+    consumer: str | None
+    aggregate: str | None
+    attempt: int
+    created: datetime
+    due: datetime | None
+    error: str | None
+
+
+class IntentPage(msgspec.Struct, frozen=True):
+    """The first of some intents, how many there are, and how the last attempts of those that are shown have ended."""
+
+    count: int
+    intents: list[IntentEntry]
+    outcomes: dict[str, str]
+
+
 class IntentActionResult(msgspec.Struct, frozen=True):
     """The keys of intents that an act changed, and the states of those that it could not change."""
 
@@ -106,10 +132,28 @@ class IntentActions:
         await self.opened()
         return await self._connection.fetch(self._sql["select_intents"], *chosen.arguments(), limit)
 
+    async def groups_page(self, chosen: IntentFilter) -> tuple[list[IntentGroup], dict[str, str]]:
+        """Return intents as `groups` does, and how the last attempt of each sample has ended."""
+        await self.opened()
+        row = await self._connection.fetchrow(self._sql["select_intent_groups_page"], *chosen.arguments())
+        assert row is not None, "it always answers"
+        decode = msgspec.json.decode
+        return decode(row["groups"], type=list[IntentGroup]), _outcomes(decode(row["outcomes"]))
+
+    async def page(self, chosen: IntentFilter, limit: int) -> IntentPage:
+        """Return the first of the chosen, the oldest first, and how many there are."""
+        await self.opened()
+        given = (*chosen.arguments(), limit)
+        row = await self._connection.fetchrow(self._sql["select_intent_page"], *given)
+        assert row is not None, "it always answers"
+        decode = msgspec.json.decode
+        intents = decode(row["intents"], type=list[IntentEntry])
+        return IntentPage(row["count"], intents, _outcomes(decode(row["outcomes"])))
+
     async def outcomes(self, keys: Sequence[str]) -> dict[str, str]:
         """Return of these intents how the last attempt has ended: its outcome, and the provider's code."""
         rows = await self._connection.fetch(self._sql["select_attempt_outcomes"], list(keys))
-        return {row["key"]: " ".join(filter(None, (row["outcome"], row["status"]))) for row in rows}
+        return _outcomes(rows)
 
     async def show(self, key: str) -> dict[str, Any]:
         """Return one intent, its attempts, and operators' acts on it."""
@@ -200,6 +244,11 @@ class IntentActions:
             if key not in found:
                 raise _not_found(key)
         return found
+
+
+def _outcomes(rows: Iterable[Row]) -> dict[str, str]:
+    """Return by key how last attempts have ended."""
+    return {row["key"]: " ".join(filter(None, (row["outcome"], row["status"]))) for row in rows}
 
 
 def _compare(found: Record, seen: SeenIntent) -> None:

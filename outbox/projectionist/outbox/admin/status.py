@@ -13,7 +13,7 @@ from projectionist.core.states import IntentState
 from projectionist.outbox.admin.intent_actions import FOR_A_PERSON
 
 if TYPE_CHECKING:
-    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.postgres.connections import Connection, Row
 
 SILENT_S = 20.0
 """A relay without a heartbeat for so long is dead or suspended."""
@@ -157,22 +157,37 @@ def many(n: int, *, bounded: bool) -> str:
 async def look(connection: Connection, schema: str, most: int = MOST) -> OutboxStatus:
     """Return the state of the outbox now."""
     sql = Statements("projectionist.outbox", schema)
-    relays = [msgspec.convert(dict(row), RelayStatus) for row in await connection.fetch(sql["select_relays"])]
+    return state_of(
+        [msgspec.convert(dict(row), RelayStatus) for row in await connection.fetch(sql["select_relays"])],
+        await connection.fetch(sql["select_outbox_metrics"], most),
+        await connection.fetch(sql["select_circuit_metrics"]),
+        await connection.fetch(sql["select_schedule_metrics"], most),
+        most,
+    )
+
+
+def state_of(
+    relays: list[RelayStatus],
+    unsettled: Sequence[Row],
+    circuits: Sequence[Row],
+    scheduled: Sequence[Row],
+    most: int = MOST,
+) -> OutboxStatus:
+    """Return the state that relays and the rows of these statements tell. Pure."""
     found: dict[str, ProviderStatus] = {}
     staged, staged_s, counted = 0, None, 0
-    for row in await connection.fetch(sql["select_outbox_metrics"], most):
+    for row in unsettled:
         if row["provider"] is None:
             staged, staged_s = row["n"], row["oldest_s"]
         else:
             counted += row["n"]
             _add(found, relays, row["provider"], row["state"], row["n"], row["oldest_s"])
-    for row in await connection.fetch(sql["select_circuit_metrics"]):
+    for row in circuits:
         _provider(found, relays, row["provider"]).circuits[row["state"]] = row["n"]
     for name in sorted({name for one in relays for name in one.providers}):
         _provider(found, relays, name)
     waiting = [
-        ScheduleStatus(row["consumer"], row["waits_for"], row["n"], row["late_s"])
-        for row in await connection.fetch(sql["select_schedule_metrics"], most)
+        ScheduleStatus(row["consumer"], row["waits_for"], row["n"], row["late_s"]) for row in scheduled
     ]
     return OutboxStatus(
         providers=[found[name] for name in sorted(found)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -10,7 +11,13 @@ from importlib.resources.abc import Traversable
 from projectionist.core.identifiers import quoted
 
 SCHEMA = "{schema}"
-"""What a statement writes where the name of our own schema belongs; nothing else is replaced."""
+"""What a statement writes where the name of our own schema belongs."""
+
+_INSIDE = re.compile(r"\{(?P<part>[a-z]+)/(?P<name>[a-z_]+)(?:\((?P<given>[^{}]*)\))?\}")
+"""What a statement writes where another one belongs, of any part, with its values: `{runner/select_status($2)}`."""
+_VALUE = re.compile(r"\$(\d+)")
+_BETWEEN = re.compile(r",(?![^(]*\))")
+"""Between two values, not inside one."""
 
 
 class Statements(Mapping[str, str]):
@@ -33,12 +40,30 @@ class Statements(Mapping[str, str]):
 @cache
 def _texts(package: str, schema: str) -> Mapping[str, str]:
     """Read once a process: two hundred files, read while a batch waits, would keep its event loop for milliseconds."""
+    found = _raw(package)
+    return {name: _whole(text).replace(SCHEMA, schema) for name, text in found.items()}
+
+
+@cache
+def _raw(package: str) -> Mapping[str, str]:
+    """Return the statements of a package as they are written."""
     found: dict[str, str] = {}
     for entry in _files(files(package)):
         name = entry.name.removesuffix(".sql")
         assert name not in found, f"{package} has two statements of the name {name}"
-        found[name] = entry.read_text("utf-8").replace(SCHEMA, schema)
+        found[name] = entry.read_text("utf-8")
     return found
+
+
+def _whole(text: str) -> str:
+    """Return a statement with those inside it: several that are asked at once are one, and each is written once."""
+
+    def inside(one: re.Match[str]) -> str:
+        given = [each.strip() for each in _BETWEEN.split(one["given"] or "")]
+        other = _whole(_raw(f"projectionist.{one['part']}")[one["name"]])
+        return _VALUE.sub(lambda value: given[int(value[1]) - 1], other)
+
+    return _INSIDE.sub(inside, text)
 
 
 def _files(folder: Traversable) -> Iterator[Traversable]:

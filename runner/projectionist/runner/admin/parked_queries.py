@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -17,9 +17,9 @@ from projectionist.runner.admin.parked_actions import SeenHead
 from projectionist.runner.consumers.registry import registration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.postgres.connections import Connection, Row
     from projectionist.core.settings.settings import Policy
 
 MOST = 1_000_000
@@ -104,6 +104,11 @@ class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Return consumer, source and id."""
+        return self.name, self.source, self.id
+
+    @property
     def seen(self) -> SeenHead:
         """Return what an action on its aggregate is compared with."""
         return SeenHead(self.position or 0, (self.source, self.id), self.attempts)
@@ -112,6 +117,14 @@ class ParkedEntry(msgspec.Struct, frozen=True, kw_only=True):
     def place(self) -> str:
         """Return what an action on it is about, for people."""
         return self.aggregate if self.ordered and self.aggregate is not None else self.id
+
+
+class ParkedPage(NamedTuple):
+    """Parked events one by one, the groups that they are of, and of which class and where the errors were."""
+
+    groups: list[ParkedGroup]
+    events: list[ParkedEntry]
+    failures: dict[tuple[str, str, str], str]
 
 
 class CountedEvents(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,12 +160,24 @@ class ParkedQueries:
     async def groups(self, chosen: ParkedFilter) -> list[ParkedGroup]:
         """Return parked events by consumer, cause, type and error, the largest group first."""
         if (group := chosen.group) is not None:
-            groups = await self._connection.fetchval(self._sql["count_parked_groups"], *group)
-            each = max(LOOKED_AT // max(groups, 1), 20)
-            rows = await self._connection.fetch(self._sql["select_parked_groups_by_count"], *group, each)
+            given = (*group, LOOKED_AT)
+            rows = await self._connection.fetch(self._sql["select_parked_groups_by_count"], *given)
         else:
             rows = await self._connection.fetch(self._sql["select_parked_groups"], *chosen.arguments())
         return [msgspec.convert(dict(row), ParkedGroup) for row in rows]
+
+    async def page(self, chosen: ParkedFilter, limit: int) -> ParkedPage:
+        """Return the first of the chosen in the order of the stream, with their groups; of one group at once."""
+        if (group := chosen.group) is None or None in group:
+            groups, events = await self.groups(chosen), await self.each(chosen, limit)
+            failures = await self.failures([one.key for one in events])
+            return ParkedPage(groups, events, failures)
+        row = await self._connection.fetchrow(self._sql["select_parked_page"], *group, limit, LOOKED_AT)
+        assert row is not None, "it always answers"
+        decode = msgspec.json.decode
+        events = decode(row["events"], type=list[ParkedEntry])
+        failures = _failures([one.key for one in events], decode(row["failures"]))
+        return ParkedPage(decode(row["groups"], type=list[ParkedGroup]), events, failures)
 
     async def each(self, chosen: ParkedFilter, limit: int) -> list[ParkedEntry]:
         """Return parked events one by one, in the order of the stream."""
@@ -205,14 +230,19 @@ class ParkedQueries:
     async def failures(self, events: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
         """Return of these events (consumer, source, id) that failed the class of the error, and where it was raised."""
         rows = await self._connection.fetch(self._sql["select_failure_places"], *_columns(events))
-        told = (" at ".join(filter(None, (row["error_class"], row["raised_at"]))) for row in rows)
-        return {events[row["n"] - 1]: text for row, text in zip(rows, told, strict=True)}
+        return _failures(events, rows)
 
     async def consumer(self, name: str) -> int:
         """Return the number of a consumer; raises NotRegistered for a name that the database does not know."""
         found = await registration(self._connection, self._schema, name)
         number: int = found["number"]
         return number
+
+
+def _failures(events: Sequence[tuple[str, str, str]], rows: Iterable[Row]) -> dict[tuple[str, str, str], str]:
+    """Return by event what rows tell, which number the events from one."""
+    told = {row["n"]: " at ".join(filter(None, (row["error_class"], row["raised_at"]))) for row in rows}
+    return {events[n - 1]: text for n, text in told.items()}
 
 
 def _columns(events: Sequence[tuple[str, str, str]]) -> tuple[list[str], list[str], list[str]]:

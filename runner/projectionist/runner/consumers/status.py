@@ -10,7 +10,7 @@ import msgspec
 from projectionist.core.postgres.statements import Statements
 
 if TYPE_CHECKING:
-    from projectionist.core.postgres.connections import Connection
+    from projectionist.core.postgres.connections import Connection, Row
 
 
 MOST = 200_000
@@ -185,7 +185,19 @@ class Minutes(msgspec.Struct, frozen=True):
 async def minutes(connection: Connection, schema: str, consumer: str | None = None) -> dict[str, Minutes]:
     """Return the last hour of each consumer that has settled something in it, or of one, by name."""
     rows = await connection.fetch(Statements("projectionist.runner", schema)["select_minutes"], consumer)
-    return {row["name"]: Minutes(*row) for row in rows}
+    return {row["name"]: _hour_of(row) for row in rows}
+
+
+def _hour_of(row: Row) -> Minutes:
+    """Add up by minute what each process has done in it. Pure."""
+    applied, failed = [0] * 60, [0] * 60
+    for place, done, tried in zip(row["places"], row["applied"], row["failed"], strict=True):
+        at = (
+            place - row["place"]
+        ) % 60  # the minute that goes on was left out: its place is the oldest one's
+        applied[at] += done
+        failed[at] += tried
+    return Minutes(row["name"], applied, failed)
 
 
 async def breakdown(

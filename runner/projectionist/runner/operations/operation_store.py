@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import asyncpg
 import msgspec
@@ -79,6 +79,15 @@ class OperationItem(msgspec.Struct, frozen=True):
     """None: it waits in no order."""
     version: int
     attempts: int
+
+
+class OperationPage(NamedTuple):
+    """What became of the items of an operation."""
+
+    samples: list[SampleReport]
+    """Of its first groups."""
+    groups: int
+    not_done: list[ItemReport]
 
 
 _ITEMS = {"parked": "parked", "quarantine": "quarantined", "intents": "intent"}
@@ -190,7 +199,7 @@ class OperationStore:
     ) -> list[OperationReport]:
         """Return operations, the newest first."""
         rows = await self._rows("select_operations", None, only_open, before, limit, CARRIED_S)
-        return list(map(_report, rows))
+        return [report_of(dict(row)) for row in rows]
 
     async def show(self, number: int) -> OperationReport:
         """Return one; raise NotThere where there is none of this number."""
@@ -201,7 +210,7 @@ class OperationStore:
                 remedy="`projectionist operations list` shows those there are; "
                 "a purge, erase or preview that was done at once leaves none",
             )
-        return _report(rows[0])
+        return report_of(dict(rows[0]))
 
     async def samples(self, number: int) -> list[SampleReport]:
         """Return what became of each sample of an operation's first groups."""
@@ -217,6 +226,14 @@ class OperationStore:
         """Return items that failed again or were refused."""
         rows = await self._rows("select_operation_failures", number, limit)
         return [ItemReport(**dict(row)) for row in rows]
+
+    async def page(self, number: int, limit: int) -> OperationPage:
+        """Return what `samples`, `groups` and `not_done` do, by one statement."""
+        (row,) = await self._rows("select_operation_page", number, GROUPS, limit)
+        samples = msgspec.json.decode(row["samples"], type=list[SampleReport])
+        return OperationPage(
+            samples, row["groups"], msgspec.json.decode(row["failures"], type=list[ItemReport])
+        )
 
     async def touched(self, number: int, limit: int) -> list[ItemReport]:
         """Return items that were acted on, the first ones."""
@@ -313,8 +330,9 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _report(row: Record) -> OperationReport:
-    return msgspec.convert(dict(row) | {"chosen": msgspec.json.decode(row["chosen"])}, OperationReport)
+def report_of(row: Mapping[str, Any]) -> OperationReport:
+    """Return an operation by its row."""
+    return msgspec.convert({**row, "chosen": msgspec.json.decode(row["chosen"])}, OperationReport)
 
 
 def _ended(one: OperationReport) -> TooLate:

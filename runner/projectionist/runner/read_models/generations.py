@@ -18,7 +18,7 @@ from projectionist.runner.database.queries import (
     first_position,
     record_act,
 )
-from projectionist.runner.read_models.views import drop_tables, shown, table_names, withdraw
+from projectionist.runner.read_models.views import drop_tables, remembered, shown, views, withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -53,7 +53,9 @@ async def generations(queries: Queries, view: int) -> list[Generation]:
             created=row["created"],
             kept_until=row["kept_until"],
             can_roll_back=row["state"] == "kept" and row["build"] is not None,
-            tables=await table_names(queries, view, row["generation"]),
+            tables=[
+                one.physical(queries.schema) for one in views(remembered(row["tables"]), row["generation"])
+            ],
         )
         for row in await queries.rows("select_generations", view)
     ]

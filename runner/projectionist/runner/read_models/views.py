@@ -63,7 +63,12 @@ async def kept(queries: Queries, number: int, generation: int) -> dict[str, Kept
     """Return what the row of a view's generation remembers of its tables."""
     row = await queries.row("select_generation", number, generation)
     assert row is not None, "generations stay on record"
-    return msgspec.json.decode(row["tables"], type=dict[str, KeptTable])
+    return remembered(row["tables"])
+
+
+def remembered(tables: str) -> dict[str, KeptTable]:
+    """Return what a text on record says of a generation's tables. Pure."""
+    return msgspec.json.decode(tables, type=dict[str, KeptTable])
 
 
 async def shown(queries: Queries, number: int, generation: int | None) -> dict[str, PublicView]:

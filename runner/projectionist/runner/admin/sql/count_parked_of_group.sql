@@ -1,7 +1,8 @@
 -- Counts the parked events of one group, so many at most ($6), and names the first of them in the stream; $5: those alone that are
--- to be decided about, as in select_parked. Looked at one by one in the order of an index, so that no more is read than is counted.
+-- to be decided about, as in select_parked. Looked at one by one in the order of an index, so that no more is read than is counted; the
+-- name is the one that was given, since looking it up for each event took as long as all else.
 with few as materialized (
-    select s.name, s.source, s.id, s.ordered, s.aggregate, e.incarnation, e.seq
+    select $1 as name, s.source, s.id, s.ordered, s.aggregate, e.incarnation, e.seq
     from {schema}.parked e
     cross join lateral (
         select * from {schema}.parked_seen

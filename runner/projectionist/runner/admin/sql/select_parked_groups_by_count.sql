@@ -1,5 +1,6 @@
 -- Parked events that are alike, the largest group first, as they were counted when they were parked; of each the first of the
--- stream. $5: so many events of each group at most are looked at for how many wait for somebody; `bounded`: there are more.
+-- stream. $5: so many events of all groups at most are looked at for how many wait for somebody, twenty of each at least; `bounded`:
+-- there are more.
 with groups as materialized (
     select k.consumer, c.name, k.cause, k.type, k.alike, sum(k.events)::bigint as events
     from {schema}.parked_counts k join {schema}.consumers c on c.number = k.consumer
@@ -20,7 +21,7 @@ cross join lateral (
         from (
             select * from {schema}.parked
             where consumer = g.consumer and cause = g.cause and type = g.type and alike = g.alike
-            order by incarnation, seq limit $5::bigint
+            order by incarnation, seq limit greatest($5::bigint / (select greatest(count(*), 1) from groups), 20)
         ) e
         left join {schema}.positions p on p.consumer = e.consumer and p.aggregate = e.aggregate and e.ordered
     ) each

@@ -4,7 +4,7 @@ with few as materialized (
     where consumer = (select number from {schema}.consumers where name = $1) and cause = $2 and type = $3 and alike = $4
     order by incarnation, seq limit $5
 )
-select s.consumer, s.name, s.source, s.id, s.type, s.aggregate, s.version, s.ordered, s.cause, s.why, s.own, s.attempts, s.parked_at,
+select s.consumer, $1 as name, s.source, s.id, s.type, s.aggregate, s.version, s.ordered, s.cause, s.why, s.own, s.attempts, s.parked_at,
     s.next_try, s.position, s.head, s.finding, s.heads, s.waits
 from few f
 cross join lateral (

@@ -1,18 +1,14 @@
--- What each consumer has applied in each of the last sixty whole minutes, the oldest first; $1: of this one alone.
-with now as materialized (select date_trunc('minute', clock_timestamp(), 'UTC') as minute),
-counted as (
-    select m.consumer, m.minute, sum(m.applied)::bigint as applied, sum(m.failed)::bigint as failed
-    from {schema}.minute_counts m cross join now
-    where m.minute >= now.minute - interval '60 minutes' and m.minute < now.minute
-        and ($1::text is null or m.consumer = (select number from {schema}.consumers where name = $1))
-    group by m.consumer, m.minute
+-- What the processes of each consumer have applied in the last sixty whole minutes, and how often they have failed, row by row: `places`
+-- are minutes of an hour, `place` is the one that is not over; $1: of this consumer alone.
+with now as materialized (
+    select minute, extract(minute from minute at time zone 'UTC')::int as place from date_trunc('minute', clock_timestamp(), 'UTC') as minute
+), kept as materialized (
+    select consumer, array_agg(place) as places, array_agg(applied) as applied, array_agg(failed) as failed
+    from {schema}.minute_counts
+    where minute >= (select minute - interval '60 minutes' from now) and minute < (select minute from now)
+        and ($1::text is null or consumer = (select number from {schema}.consumers where name = $1))
+    group by consumer
 )
-select c.name, array_agg(coalesce(k.applied, 0) order by at.minute) as applied,
-    array_agg(coalesce(k.failed, 0) order by at.minute) as failed
-from now
-cross join lateral generate_series(now.minute - interval '60 minutes', now.minute - interval '1 minute', interval '1 minute') as at (minute)
-cross join {schema}.consumers c
-left join counted k on k.consumer = c.number and k.minute = at.minute
-where ($1::text is null or c.name = $1) and exists (select from counted o where o.consumer = c.number)
-group by c.name
+select c.name, now.place, k.places, k.applied, k.failed
+from kept k join {schema}.consumers c on c.number = k.consumer cross join now
 order by c.name
