@@ -36,7 +36,7 @@ SCHEMA = "projectionist"
 FILL = Path(__file__).with_suffix(".sql")
 VERSIONS = 10
 """So many events each aggregate has."""
-TIMES = 20
+TIMES = 10
 BEHIND = 4
 """So many parked events a held aggregate has, the failed one among them."""
 
