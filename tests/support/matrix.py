@@ -127,7 +127,10 @@ def tried(one: Combination, python: str) -> str:
     programs, report = environment(one, python), PLACE / f"{one.python}-{one.postgres}-{one.nats}.xml"
     plugin = ("-p", "tests.support.other_postgres")
     arguments = ("-q", "-n", "auto", "--dist", "loadfile", f"--junitxml={report}", *plugin, *TESTS)
-    chosen = {other_postgres.CHOSEN: taken} if (taken := postgres(one.postgres)) else {}
+    chosen = {}
+    if taken := postgres(one.postgres):
+        assert other_postgres.major_of(Path(taken.replace(":", "/"), "postgres")) == int(one.postgres), taken
+        chosen = {other_postgres.CHOSEN: taken}
     path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     subprocess.run(
         [str(programs / "python"), "-m", "pytest", *arguments],

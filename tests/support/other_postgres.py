@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from projectionist.ops.embedded import binaries
+from projectionist.ops.embedded import binaries, processes
 
 CHOSEN = "OTHER_POSTGRES"
 
@@ -41,6 +45,32 @@ def _verify(program: Path, wheel: str) -> None:
         _verify_wheel(program, wheel)
 
 
+_SINCE = {"--set": 16, "--locale-provider": 17, "--builtin-locale": 17}
+"""Options of initdb that an older one does not know, each with a value."""
+
+
+def _run(command: Sequence[str | Path], *given: Any) -> str:
+    """Make a database of the same kind by the options that an older initdb has."""
+    if Path(command[0]).name == "initdb":
+        major, kept, options = major_of(Path(command[0])), list[str | Path](), iter(command)
+        for option in options:
+            if _SINCE.get(str(option), 0) > major:
+                next(options)
+            else:
+                kept.append("--locale=C.UTF-8" if option == "--no-locale" and major < 17 else option)
+        command = kept
+    return _run_as_ever(command, *given)
+
+
+def major_of(program: Path) -> int:
+    """Return the major version of one of PostgreSQL's programs."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"\(PostgreSQL\) (\d+)", said)
+    assert found, said
+    return int(found[1])
+
+
 if os.environ.get(CHOSEN):
+    _run_as_ever, processes.run = processes.run, _run  # type: ignore[assignment]
     _verify_wheel = binaries.verify
     binaries.postgres_bin, binaries.postgres_copy, binaries.verify = _bin, _copy, _verify  # type: ignore[assignment]

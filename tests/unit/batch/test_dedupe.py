@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.deliveries import delivery
 
-from projectionist.runner.batch.dedupe import intake
+from projectionist.runner.batch.dedupe import intake, without
 
 
 def test_distinct_identities_are_claimed_in_the_order_of_source_and_id() -> None:
@@ -50,3 +50,10 @@ def test_every_further_arrival_of_an_identity_is_kept_once_a_sequence() -> None:
 
 def test_an_empty_batch_stays_empty() -> None:
     assert intake([]).fresh == []
+
+
+def test_what_is_put_aside_is_told_from_the_rest_however_often_it_came() -> None:
+    given = [delivery(id=name, seq=seq) for name, seq in (("a", 4), ("b", 5), ("a", 4), ("c", 6))]
+    rest, aside = without(given, {4, 6})
+    assert [d.seq for d in rest] == [5]
+    assert [d.seq for d in aside] == [4, 4, 6]

@@ -136,3 +136,21 @@ def test_changes_of_what_is_held_are_counted_by_state_and_only_where_there_are_a
     assert held_changes([(position(0, "draining", parked=7), moved(clear, 0))]) == {
         AggregateState.DRAINING: (-1, -7)
     }
+
+
+def test_events_of_sources_that_are_listed_are_counted_by_source_too() -> None:
+    writes = BatchWrites(sources=frozenset({"shop"}))
+    fresh = [delivery(1), delivery(2, source="till")]
+    record_outcome(
+        plan_aggregate(position(), fresh, [], "contiguous", due=False, limit=10), None, writes, grace=1.0
+    )
+    assert writes.by_source == {("order.placed", "applied", "shop"): 1}
+
+
+def test_where_more_is_parked_than_may_keep_its_bytes_all_that_comes_is_a_reference() -> None:
+    writes = BatchWrites()
+    plan = plan_aggregate(
+        position(0, "gap", parked=2), [delivery(5), delivery(6)], [], "contiguous", due=False, limit=10
+    )
+    record_outcome(plan, None, writes, grace=1.0, keep=1)
+    assert [one.is_reference for one in writes.parked] == [True, True]

@@ -6,7 +6,14 @@ import pytest
 
 from projectionist.core.states import AggregateState
 from projectionist.projections.compiled.class_options import Baseline, Sequencing
-from projectionist.projections.folding.version_verdict import Position, Verdict, judge, judge_stale, start
+from projectionist.projections.folding.version_verdict import (
+    Position,
+    Verdict,
+    follows,
+    judge,
+    judge_stale,
+    start,
+)
 
 CLEAR = Position(5)
 GAP = Position(5, AggregateState.GAP, parked=2)
@@ -82,3 +89,15 @@ def test_only_what_judge_calls_next_may_move_a_position(sequence: Sequencing) ->
             if judge(position, version, sequence) is NEXT:
                 assert position.open
                 assert version > position.version
+
+
+def test_an_aggregate_of_which_nothing_is_known_stands_before_its_first_version() -> None:
+    assert Position() == Position(0, AggregateState.CLEAR, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "after"),
+    [("contiguous", (False, False, True, False)), ("monotonic", (False, False, True, True))],
+)
+def test_what_follows_a_version_is_above_it(sequence: Sequencing, after: tuple[bool, ...]) -> None:
+    assert tuple(follows(version, 5, sequence) for version in (4, 5, 6, 7)) == after

@@ -41,6 +41,7 @@ def session(folder: Path, tests: str, *arguments: str) -> subprocess.CompletedPr
         cwd=folder,
         env={
             **os.environ,
+            "PYTEST_ADDOPTS": "",  # those of this session are not meant for that one
             "PYTHONPATH": str(ROOT),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },

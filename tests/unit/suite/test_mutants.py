@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from tests.support import mutants
-from tests.support.mutants import CHOSEN, ROOT, TARGETS, explained, source_of
+from tests.support.mutants import ROOT, TARGETS, explained, source_of
 
 SOURCE = '''
 def may(a: int, b: int) -> bool:
@@ -44,12 +44,13 @@ def test_a_test_process_runs_the_mutant_instead() -> None:
         for one, number, kind in mutants.mutants(source_of(name))
         if str(one) == "(module): `2` -> `3` (0)"
     )
-    code = "import tests.support.mutants; from projectionist.runner.batch import failure_evidence as f; print(f.ENOUGH)"
+    change = f"sys.meta_path.insert(0, Changed({name!r}, {number}, {kind}))"
+    shown = "from projectionist.runner.batch import failure_evidence as f; print(f.ENOUGH)"
 
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", f"import sys; from tests.support.mutants import Changed; {change}; {shown}"],
         cwd=ROOT,
-        env=os.environ | {CHOSEN: f"{name}#{number}#{kind}", "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,

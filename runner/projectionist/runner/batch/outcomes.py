@@ -115,7 +115,7 @@ def _break(delivery: Delivery, failed: EventFailure, writes: BatchWrites, *, ord
 
 
 def _park(
-    delivery: Delivery, cause: Cause, failed: EventFailure, writes: BatchWrites, *, ordered: bool = True
+    delivery: Delivery, cause: Cause, failed: EventFailure, writes: BatchWrites, *, ordered: bool
 ) -> None:
     writes.parked.append(ParkedEvent(delivery, cause, ordered, failed))
     writes.settle(delivery, InboxState.PARKED, _VERDICTS[cause])
