@@ -39,7 +39,6 @@ STATES = {
     "PostgreSQL out of reach": ("postgres.reach.ill",),
     "NATS out of reach": ("broker.disconnected",),
     "attempt begun again": ("attempt again",),
-    "attempt whose lease had lapsed": ("relay.looked_up", "attempt unknown"),
     "consumer ended by newer code": ("worker.ended",),
     "process ended by itself": ("process.ended",),
 }
