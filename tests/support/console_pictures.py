@@ -26,6 +26,7 @@ SCREENS = {
     "outbox": "/outbox",
     "incidents": "/incidents",
     "journey": "/journey?id=order-order-poison-2",
+    "flow": "/flow?correlation=checkout-order-poison",
     "aggregate": "/aggregate?name=order%2Forder-gap",
     "search": "/search",
     "streams": "/streams",
@@ -69,6 +70,7 @@ async def _look(link: str) -> None:
         await page.get_by_label("Name").fill("ann")
         await page.get_by_role("button", name="Log in").click()
         await eventually(lambda: _has_trouble(page, root))
+        await eventually(lambda: _has_counted(page, root))
         for name, path in SCREENS.items():
             await _picture(page, root + path, f"{name}.png")
         await page.emulate_media(color_scheme="dark")
@@ -86,6 +88,12 @@ async def _has_trouble(page: Page, root: str) -> bool:
     await page.goto(f"{root}/")
     said = await page.locator("main").inner_text()
     return "no process runs it" not in said and "dead" in said and "waiting" in said
+
+
+async def _has_counted(page: Page, root: str) -> bool:
+    """Return whether the minute is over in which something has failed: then it is drawn."""
+    await page.goto(root + SCREENS["consumer"])
+    return await page.locator(".chart .bars").count() > 0
 
 
 async def _rebuild(page: Page, root: str) -> None:

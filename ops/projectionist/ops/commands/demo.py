@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     note("Starting a PostgreSQL (fsync on) and a NATS server (syncing every two minutes, its default).")
     with temporary(durable=True) as servers:
         addresses = servers.up()
-        postgres = Postgres(url=Url(addresses.postgres_url))
+        postgres = Postgres(url=Url(addresses.postgres_url), correlation_index=True)
         settings = Settings(postgres=postgres, nats=Nats(url=(Url(addresses.nats_url),)))
         outcome = asyncio.run(_play(settings, args))
         if args.console:

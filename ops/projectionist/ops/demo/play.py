@@ -124,13 +124,16 @@ async def _publish(client: Client, facts: Sequence[DemoEvent], seed: int) -> int
     return sent + len(chunk)
 
 
-def draft(publisher: Publisher, fact: DemoEvent, *, again: bool = False) -> Draft:
+def draft(
+    publisher: Publisher, fact: DemoEvent, *, again: bool = False, correlation: str | None = None
+) -> Draft:
     """Return what is sent for a fact; `again`: by a producer that has forgotten that it was."""
     made = publisher.draft(
         fact.event,
         aggregate=f"{fact.kind}/{fact.aggregate}",
         version=fact.version,
         id=f"{fact.kind}-{fact.aggregate}-{fact.version}",
+        correlation=correlation,
     )
     if not again:
         return made

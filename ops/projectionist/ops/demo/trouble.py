@@ -57,6 +57,7 @@ async def publish(settings: Settings) -> None:
                 for order, history in HISTORIES.items()
                 for version, event in history
             ]
-            await publisher.publish_many([draft(publisher, fact) for fact in facts])
+            drafts = [draft(publisher, one, correlation=f"checkout-{one.aggregate}") for one in facts]
+            await publisher.publish_many(drafts)
     finally:
         await client.close()
