@@ -17,7 +17,7 @@ FIELDS = {
     "attempts": "intent",
     "audit": "action client number object os_user reason session_role who",
     "audit_chain": "number place",
-    "build_progress": "done",
+    "build_progress": "done rates",
     "builds": "number",
     "code_fingerprints": "",
     "consumer_breakers": "openings state",

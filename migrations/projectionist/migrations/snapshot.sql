@@ -242,11 +242,20 @@ CREATE TABLE projectionist.build_progress (
     done bigint NOT NULL,
     expected bigint NOT NULL,
     per_s double precision NOT NULL,
-    told timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    told timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    rates real[] DEFAULT '{}'::real[] NOT NULL,
+    measured timestamp with time zone,
+    measured_done bigint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 COMMENT ON TABLE projectionist.build_progress IS 'What the builder of a build does, written every few seconds; apart from builds, whose row its transactions hold.';
+
+COMMENT ON COLUMN projectionist.build_progress.rates IS 'how many were done a second in each stretch of some seconds, the newest last; those of an hour';
+
+COMMENT ON COLUMN projectionist.build_progress.measured IS 'when the last of rates was measured, or what it does was begun';
+
+COMMENT ON COLUMN projectionist.build_progress.measured_done IS 'how many were done then';
 
 CREATE UNLOGGED TABLE projectionist.build_steps (
     build integer NOT NULL,

@@ -14,11 +14,13 @@ TICKS = (
     *((0.01, "10 ms"), (0.1, "100 ms"), (1.0, "1 s"), (10.0, "10 s"), (MINUTE, "1 min")),
     *((10 * MINUTE, "10 min"), (HOUR, "1 h"), (10 * HOUR, "10 h"), (DAY, "1 d"), (10 * DAY, "10 d")),
 )
+LINE = 2
+"""So many points make a line."""
 APART, SEEN = 12.0, 0.6
 """So many hundredths of the width lie between two ticks at least; so wide a bar is always."""
 
 
-def sparkline(numbers: Sequence[int], says: str) -> Markup:
+def sparkline(numbers: Sequence[float], says: str) -> Markup:
     """Draw a line through these numbers, which are of equal stretches of time; the bottom is nought."""
     most, step = max(numbers, default=0) or 1, WIDTH / max(len(numbers) - 1, 1)
     points = " ".join(
@@ -37,6 +39,14 @@ def applied(numbers: Sequence[int]) -> Markup:
         return sparkline(numbers, f"nothing applied in the last {len(numbers)} minutes")
     says = f"applied a minute, last {len(numbers)} minutes: {min(numbers):,} to {max(numbers):,}"
     return sparkline(numbers, f"{says}, in the last one {numbers[-1]:,}")
+
+
+def pace(rates: Sequence[float]) -> Markup:
+    """Draw how fast a build has gone, of equal stretches of time; two of them make a line."""
+    if len(rates) < LINE:
+        return Markup()
+    says = f"a second, from {round(min(rates)):,} to {round(max(rates)):,}, at last {round(rates[-1]):,}"
+    return sparkline(rates, says)
 
 
 def failed(numbers: Sequence[int]) -> Markup:

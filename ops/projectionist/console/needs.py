@@ -38,6 +38,13 @@ def consumer_path(name: str) -> str:
     return f"/consumer?{urlencode({'name': name})}"
 
 
+def behind_s(one: ConsumerStatus) -> float | None:
+    """Return how long a consumer takes at its pace for what the broker holds for it; None where that cannot be told."""
+    if not one.lag:
+        return None if one.lag is None else 0.0
+    return one.lag / one.rate if one.rate else None
+
+
 def needs(status: Status) -> list[Need]:
     """Return what waits for somebody: what stops everything first, then by how long it waits."""
     found = [*_of_parts(status), *_of_setbacks(status), *_of_consumers(status), *_of_shared(status)]

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from projectionist.console.charts import applied, failed, failures
+from projectionist.console.charts import applied, failed, failures, pace
 from projectionist.core.printable_text import visible
 
 HERE = Path(__file__).parent
@@ -116,6 +116,6 @@ def environment() -> Environment:
         "moment": moment,
         "sentence": sentence,
     }
-    made.globals |= {"asset": asset, "applied": applied, "failed": failed, "failures": failures}
+    made.globals |= {"asset": asset, "applied": applied, "failed": failed, "failures": failures, "pace": pace}
     made.tests["has_time"] = lambda value: isinstance(value, datetime)
     return made

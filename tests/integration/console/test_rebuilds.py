@@ -18,6 +18,8 @@ from tests.support.waiting import eventually
 
 from projectionist.console.access.sessions import Role
 from projectionist.runner import App
+from projectionist.runner.rebuild import rebuild
+from projectionist.runner.rebuild.times import RebuildTimes
 
 pytestmark = pytest.mark.asyncio
 
@@ -212,3 +214,19 @@ async def test_the_list_of_the_command_tells_of_a_build_that_is_open(
     words = ("generations", "list", "orders:app", "Orders")
     listed = await run_projectionist(*words, cwd=tmp_path, **shop_app(tmp_path, rebuilds.harness))
     assert "open: rebuild of generation 2, bulk: nobody builds it: rebuild goes on" in listed.out
+
+
+async def test_how_fast_a_build_goes_is_drawn_over_time_and_kept_so_far(
+    rebuilds: RebuildHarness,
+    live: ConsumerHarness,
+    s: Any,
+    ann: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rebuild, "RATES", 3)
+    often = RebuildTimes(renewed_s=0.02, measured_s=0)
+    async with rebuilds.reading(s.Orders, times=often) as building:
+        await inspection.reaches([0.0] * 3, inspection.value, live, "build_progress", "rates")
+        assert 'aria-label="a second, from 0 to 0, at last 0"' in await ann.see(PAGE)
+    await building
+    assert "a second, from" not in await ann.see(PAGE)

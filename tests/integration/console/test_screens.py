@@ -190,3 +190,14 @@ async def test_the_last_hour_is_drawn_and_a_journey_leads_to_its_trace(live: Con
         assert "Journey of traced" in journey, "what one event alone has leads to it"
         assert f'href="https://traces.example/trace/{trace}"' in journey
         assert f'href="/flow?trace={trace}"' in journey
+
+
+async def test_what_there_is_is_shown_with_where_it_leads(ann: Browser) -> None:
+    outbox = text_of(await ann.see("/outbox"))
+    assert re.search(r"Providers .*Circuits that are not closed .*email .*none", outbox)
+    streams = text_of(await ann.see("/streams"))
+    assert "The first is from" in streams
+    assert re.search(r"\d+ s ago|just now|now", streams)
+    incidents = await ann.see("/incidents")
+    assert "/journey?id=" in incidents
+    assert "Version 2 is missing" not in await ann.see("/aggregate?name=order%2Fo1"), "it has failed"

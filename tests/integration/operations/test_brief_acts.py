@@ -16,7 +16,7 @@ from tests.support.cli import Cli
 from tests.support.console_client import serving, text_of
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.erasing import WORD, holders
-from tests.support.parked_operations import WHY, operating, silence
+from tests.support.parked_operations import WHY, lively, operating, silence
 from tests.support.rebuilding import Slow
 from tests.support.retention import age, sent
 from tests.support.servers import SCHEMA
@@ -26,6 +26,7 @@ from tests.support.waiting import eventually
 
 from projectionist.core.operator import Act
 from projectionist.core.postgres import connections
+from projectionist.core.states import OperationOutcome
 from projectionist.projections import definition
 from projectionist.runner import App
 from projectionist.runner.admin.erasure import Eraser
@@ -280,3 +281,31 @@ async def test_a_preview_of_the_console_is_the_same_operation(live: ConsumerHarn
     [one] = (await cli.seen("operations", "list"))["operations"]
     assert (one["kind"], one["who"], one["reason"], one["state"]) == ("preview", "ann", "in doubt", "done")
     assert one["chosen"] == {"consumer": "Orders", "sample": 200}
+
+
+async def test_one_that_is_watched_while_it_is_done_at_once_is_told_to_be_done(
+    live: ConsumerHarness, cli: Cli
+) -> None:
+    store = OperationStore(await connections.connect(live.settings.postgres, application_name="test"), SCHEMA)
+    try:
+        for number in (1, 2):
+            grant = await store.begin_long_act(OperationKind.PURGE, {"consumer": "Orders"}, ANN, "here")
+            await lively(live)
+            async with operating(cli, "operations", "watch", str(number)) as child:
+                await child.heard("operation.watched")
+                await store.end(grant, OperationOutcome.DONE, None)
+                await live.pool.execute(f"delete from {SCHEMA}.operations where number = $1", number)
+                ended = await child.ended()
+            assert (ended.code, ended.out) == (
+                0,
+                f"operation {number} is done: what is done at once leaves no row\n",
+            )
+        assert "there is no operation 2" in await cli.refused("operations", "watch", "2")
+        await store.begin_long_act(OperationKind.PURGE, {"consumer": "Orders"}, ANN, "here")
+        gone = await cli.refused("operations", "watch", "2")
+        assert (
+            "operation 2 is on record no more. A purge, erase or preview that was done at once leaves none"
+            in gone
+        )
+    finally:
+        await store.connection.close()

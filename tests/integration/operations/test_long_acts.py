@@ -116,6 +116,20 @@ async def test_one_whose_process_is_gone_is_told_and_begun_again_not_taken_up(
     assert await states(live) == [("rebuild", "stopped"), ("rebuild", "done")]
 
 
+async def test_one_that_was_killed_just_now_is_begun_again_and_ends_the_row_of_the_other(
+    live: ConsumerHarness, cli: Cli
+) -> None:
+    await placed(live)
+    app, words = at(live, cli), ("rebuild", APP, "Orders")
+    async with operating(app, *words, kill_at={"rebuild.flushed": 1}, env=environment(live)) as child:
+        assert (await child.ended()).code == -signal.SIGKILL
+    again = await app.run(*words)
+    assert (again.code, "gone on with" in again.out) == (0, True)
+    assert "if that process is gone this one goes on within 10 s" in again.err
+    assert await states(live) == [("rebuild", "stopped"), ("rebuild", "done")]
+    assert (await app.seen("operations", "show", "1"))["note"] == "begun again by ann"
+
+
 async def test_one_whose_process_is_gone_is_ended_by_hand(live: ConsumerHarness, cli: Cli) -> None:
     await placed(live)
     app = at(live, cli)

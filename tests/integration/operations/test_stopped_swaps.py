@@ -6,6 +6,7 @@ The windows: before the locks, while it waits for them, under them, with everyth
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,8 +16,10 @@ import pytest
 from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.parked_operations import operating
 from tests.support.rebuilding import ACT, RebuildHarness
 from tests.support.shop import OrderPlaced, shop
+from tests.support.shop_app import APP, environment
 from tests.support.waiting import HANG_S, listening
 
 from projectionist.core import testpoints
@@ -142,3 +145,26 @@ async def test_one_that_is_stopped_with_the_commit_is_done_and_says_so(
     assert await inspection.count(live, "builds") == 1
     await goes_on(live, orders)
     assert not (await builders.rebuild(orders)).resumed
+
+
+@pytest.mark.parametrize("point", ["swap.asked", "swap.shown", "swap.written", "swap.committed"])
+async def test_a_command_that_is_interrupted_in_its_swap_says_what_became_of_it(
+    live: ConsumerHarness, cli: Cli, point: str
+) -> None:
+    orders, builders = (await placed(live)).Orders, RebuildHarness(live)
+    words, env = ("rebuild", APP, "Orders", "--actor", "ann", "--reason", "mended"), environment(live)
+    async with operating(Cli(live, cli.folder, **env), *words, pause_at={point: 1}, env=env) as child:
+        await child.paused(point)
+        child.signal(signal.SIGINT)
+        child.signal(signal.SIGCONT)
+        ended = await child.ended()
+    shown, is_live = await cli.seen("operations", "show", "1"), await builders.generation(orders) == 2
+    if is_live:  # PostgreSQL had the COMMIT before it was told to leave it
+        assert ("is live" in ended.out, ended.code, shown["state"]) == (True, 0, "done")
+    else:
+        assert "Orders: interrupted, and not swapped: what was live is live" in ended.err
+        assert (ended.code, shown["state"], shown["note"]) == (130, "stopped", "interrupted")
+    assert is_live or point != "swap.committed"
+    assert not is_live or point in ("swap.written", "swap.committed")
+    await goes_on(live, orders)
+    assert (await builders.rebuild(orders)).resumed != is_live

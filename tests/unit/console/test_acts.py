@@ -7,8 +7,10 @@ import pytest
 from projectionist.console.acts.quarantine_acts import replacements
 from projectionist.console.screens.audit import cell
 from projectionist.console.screens.consumers import counts_by_type, spoken
+from projectionist.console.screens.journeys import missing
 from projectionist.console.screens.login import typed
 from projectionist.core.operator import NotThere
+from projectionist.runner.admin.event_history import AggregateStatus
 from projectionist.runner.consumers.status import Counted
 
 
@@ -79,3 +81,31 @@ def test_outcomes_beyond_the_columns_of_a_table_are_told_in_words_the_most_first
     paid, noted = counts_by_type(counted)
     assert paid == ("order.paid", [("applied", 7), ("failed", 0)], "30 parked at a gap, 2 stale")
     assert noted == ("order.noted", [("applied", 0), ("failed", 1)], "")
+
+
+@pytest.mark.parametrize(
+    ("parked", "held", "told"),
+    [
+        ([4, 5], 2, "Version 3 is missing."),
+        ([6], 1, "Versions 3 to 5 are missing."),
+        ([3], 1, ""),
+        ([], 0, ""),
+        ([9], 2, ""),
+    ],
+    ids=["one", "several", "failed", "clear", "not all seen"],
+)
+def test_versions_that_are_missing_are_named_where_all_that_waits_is_seen(
+    parked: list[int], held: int, told: str
+) -> None:
+    events = [{"version": 2, "state": "applied"}, *({"version": n, "state": "parked"} for n in parked)]
+    status = AggregateStatus(
+        consumer="Orders",
+        version=2,
+        head="gap",
+        finding=None,
+        parked=held,
+        due=None,
+        events=events,
+        removed=0,
+    )
+    assert missing(status) == told

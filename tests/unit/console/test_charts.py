@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projectionist.console.charts import BARS_HEIGHT, BARS_WIDTH, HEIGHT, WIDTH, applied, failed, failures
+from projectionist.console.charts import (
+    BARS_HEIGHT,
+    BARS_WIDTH,
+    HEIGHT,
+    WIDTH,
+    applied,
+    failed,
+    failures,
+    pace,
+)
 
 
 @given(numbers=st.lists(st.integers(0, 10**12), max_size=60))
@@ -56,3 +65,9 @@ def test_bars_stay_inside_of_their_picture_one_for_each_that_is_not_nought(
 def test_failures_are_told_since_when_how_often_and_when_most(numbers: list[int], told: str) -> None:
     assert failures(numbers) == told
     assert f'aria-label="{told}"' in str(failed(numbers))
+
+
+def test_how_fast_a_build_has_gone_is_a_line_from_the_second_figure_on() -> None:
+    assert str(pace([])) == str(pace([7.0])) == ""
+    drawn = str(pace([0.0, 1500.4, 999.6]))
+    assert 'aria-label="a second, from 0 to 1,500, at last 1,000"' in drawn

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from projectionist.console.needs import Condition, by_itself, condition, counts, needs
+import msgspec
+
+from projectionist.console.needs import Condition, behind_s, by_itself, condition, counts, needs
 from projectionist.ops.inspect.project_status import PartStatus, Status
 from projectionist.outbox.admin.status import OutboxStatus, ProviderStatus, ScheduleStatus
 from projectionist.runner.consumers.status import ConsumerStatus, PauseStatus, RunnerStatus, Shared
@@ -76,3 +78,14 @@ def test_the_numbers_count_what_there_is_to_decide() -> None:
     told = counts(status)
     assert (told.waiting, told.quarantine, told.outbox, told.incidents) == (1, 1, 1, 2)
     assert by_itself(status) == ["B tries 3 aggregates again", "B drains 1 aggregate"]
+
+
+def reads(lag: int | None, rate: float | None) -> ConsumerStatus:
+    return consumer("Orders", rate=rate, runners=[msgspec.structs.replace(RUNS, lag=lag)])
+
+
+def test_lag_is_told_in_seconds_where_the_pace_is_known() -> None:
+    assert behind_s(reads(500, 25.0)) == 20.0
+    assert behind_s(reads(0, None)) == 0.0
+    assert behind_s(reads(500, 0.0)) is None
+    assert behind_s(reads(None, 25.0)) is None

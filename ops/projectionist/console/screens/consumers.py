@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from projectionist.console.needs import condition, needs
+from projectionist.console.needs import behind_s, condition, needs
 from projectionist.console.pages import command_line, count
 from projectionist.core.operator import NotThere
 from projectionist.ops.inspect.consumer_state import consumer_state
@@ -97,6 +97,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         one=one,
         condition=condition(one, {name} if found else set()),
         needs=found,
+        behind_s=behind_s(one),
         alive={(runner.host, runner.pid) for runner in alive(one)},
         heads=[(head, *HEADS.get(head, ("idle", "")), n) for head, n in sorted(one.heads.items())],
         hour=seen.minutes.get(name),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from projectionist.console.stretches import Stretch
     from projectionist.ops.cli.database import Database
     from projectionist.projections.compiled.definition import Definition
-    from projectionist.runner.admin.event_history import Journey
+    from projectionist.runner.admin.event_history import AggregateStatus, Journey
     from projectionist.runner.admin.flow_history import By
 
 ROWS = 50
@@ -88,9 +88,19 @@ async def aggregate(context: ConsoleContext, request: Request) -> Response:
         found=found,
         name_=name,
         rows=_rows(context.app.views, name),
+        missing={one.consumer: missing(one) for one in found},
         notes=journeys.notes,
         command=command_line("journey", "--aggregate", name),
     )
+
+
+def missing(one: AggregateStatus) -> str:
+    """Say which versions are missing before the first that waits, as far as these events tell; none: nothing. Pure."""
+    waiting = [each["version"] for each in one.events if each["state"] == "parked" and each["version"]]
+    if len(waiting) < one.parked or not waiting or min(waiting) == one.version + 1:
+        return ""
+    first, last = one.version + 1, min(waiting) - 1
+    return f"Version {first} is missing." if first == last else f"Versions {first} to {last} are missing."
 
 
 def _rows(definitions: Iterable[Definition], aggregate: str) -> dict[str, str]:

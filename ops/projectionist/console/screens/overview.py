@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.console.needs import by_itself, condition, consumer_path, needs, provider_condition
+from projectionist.console.needs import (
+    behind_s,
+    by_itself,
+    condition,
+    consumer_path,
+    needs,
+    provider_condition,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -31,6 +38,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         consumers=sorted(consumers, key=lambda pair: (RANK[pair[1].tone], pair[0].name)),
         providers=sorted(providers, key=lambda pair: (RANK[pair[1].tone], pair[0].name)),
         consumer_path=consumer_path,
+        behind_s=behind_s,
         app_name=context.name,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.console.needs import consumer_path
+from projectionist.console.needs import behind_s, consumer_path
 from projectionist.console.pages import command_line
 from projectionist.runner.jetstream.api import StreamInfo
 
@@ -36,7 +36,9 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         lacking=lacking,
         unread=sorted(unread, key=lambda one: -(one.lag or 0)),
         keeps={name: _keeps(one) for name, one in found.items()},
+        first={name: one.state.first_ts if one.state.messages else None for name, one in found.items()},
         consumer_path=consumer_path,
+        behind_s=behind_s,
         command=command_line("doctor", context.name, "--all"),
     )
 

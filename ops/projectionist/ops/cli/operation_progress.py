@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from projectionist.core import clock
-from projectionist.core.operator import Act
+from projectionist.core.operator import Act, NotThere
 from projectionist.core.states import OperationOutcome
+from projectionist.core.testpoints import announce
 from projectionist.ops.cli.output import Exit, note, say, say_json, warn
 from projectionist.runner.admin.bulk_actions import named
 from projectionist.runner.operations import group
@@ -103,12 +104,21 @@ async def carry_out(db: Database, grant: Grant, actor: str) -> OperationReport:
         raise
 
 
-async def watch(db: Database, number: int) -> OperationReport:
-    """Tell how far an operation is until it has ended, or nobody carries it out."""
+async def watch(db: Database, number: int) -> OperationReport | None:
+    """Tell how far an operation is until it has ended, or nobody carries it out; None: it was done at once.
+
+    Then it has left no row, and was there before. Raises NotThere where it was not.
+    """
     store, lines = OperationStore(db.connection, db.schema), ProgressLines()
-    while (found := await store.show(number)).is_carried_out:
+    found = await store.show(number)
+    while found.is_carried_out:
+        announce("operation.watched")
         lines(found)
         await asyncio.sleep(LOOKED_S)
+        try:
+            found = await store.show(number)
+        except NotThere:
+            return None
     return found
 
 

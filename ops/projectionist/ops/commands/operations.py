@@ -127,7 +127,12 @@ async def _show(store: OperationStore, one: OperationReport, args: argparse.Name
 async def _watch(db: Database, store: OperationStore, args: argparse.Namespace) -> int:
     from projectionist.ops.cli.operation_progress import watch
 
-    return await _show(store, await watch(db, args.number), args)
+    found = await watch(db, args.number)
+    if found is None:
+        told = {"operation": args.number, "state": "done", "note": "done at once, which leaves no row"}
+        show_result(args, told, f"operation {args.number} is done: what is done at once leaves no row")
+        return Exit.DONE
+    return await _show(store, found, args)
 
 
 async def _stop(store: OperationStore, args: argparse.Namespace) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from typing import TYPE_CHECKING
 
 from projectionist.ops.cli import app_arguments
 from projectionist.ops.cli.content import reveal, without_row
 from projectionist.ops.cli.help_topics import Topic
-from projectionist.ops.cli.output import Exit, say, say_json
+from projectionist.ops.cli.output import Exit, say, say_json, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,9 @@ projectionist rebuild shop.app:app Shop.OrderLines        one of them, beside th
 projectionist rebuild shop.app:app OrderSummary --reveal --reason "ticket 7"   and what handlers raise, what differs
 """
 
+GOES_ON = (
+    "what was live is live. The same command goes on where it stood, with --abort it gives up what is built"
+)
 SHOWN = 10
 """So many differing rows are shown."""
 
@@ -78,14 +82,26 @@ async def _run(args: argparse.Namespace) -> int:
             return await _plan(args, work)
         if args.abort:
             return await _abort(args, work)
-        rebuilt = [await _rebuild(args, work, *build) for build in work.builds.items()]
+        rebuilt = []
+        for build in work.builds.items():
+            rebuilt.append(await _rebuild(args, work, *build))
+            if _is_interrupted():  # in the swap, which was done by then
+                break
     if args.json:
         say_json({"rebuilt": rebuilt})
     else:
         say("\n".join(_summary(one, values=args.reveal) for one in rebuilt))
+    if left := [one.name for one in list(work.builds)[len(rebuilt) :]]:
+        warn(f"interrupted: not rebuilt: {', '.join(left)}")
+        return Exit.ATTENTION
     compared = [view.compared for one in rebuilt for view in one.views]
     differs = any(one.differences and not one.expected for one in compared)
     return Exit.ATTENTION if differs else Exit.DONE
+
+
+def _is_interrupted() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _rebuild(
@@ -106,13 +122,17 @@ async def _rebuild(
     from projectionist.runner.history.handler_failures import HandlersFailed
     from projectionist.runner.rebuild.compare import Differs
 
-    watched = progress(definition.name, args.throttle)
+    watched, done = progress(definition.name, args.throttle), None
+    about = ", ".join(view.full_name for view in views) if views else definition.name
     try:
         act = app_arguments.act_of(args)
-        about = ", ".join(view.full_name for view in views) if views else definition.name
         async with long_act(args, work, "rebuild", {"consumer": about}, watched) as told:
             given = (definition, work.settings, work.client, told, options)
             done = await Rebuild(*given, views=views, act=act).run()
+    except asyncio.CancelledError:
+        if done is None:
+            warn(f"{about}: interrupted, and not swapped: {GOES_ON}")
+            raise
     except HandlersFailed as failed:
         if args.reveal:
             await _reveal(args, work, definition)
@@ -125,12 +145,18 @@ async def _rebuild(
         for each in differs.compared.differences[:SHOWN]:
             watched.say(each.told(values=args.reveal))
         raise
+    await _reveal_or_mask(args, work, definition, done)
+    return done
+
+
+async def _reveal_or_mask(
+    args: argparse.Namespace, work: AtWork, definition: ConsumerDefinition, done: Rebuilt
+) -> None:
     if args.reveal:
         await _reveal(args, work, definition)
-    else:
-        for view in done.views:
-            view.compared.differences = [without_row(each) for each in view.compared.differences]
-    return done
+        return
+    for view in done.views:
+        view.compared.differences = [without_row(each) for each in view.compared.differences]
 
 
 async def _reveal(args: argparse.Namespace, work: AtWork, definition: ConsumerDefinition) -> None:

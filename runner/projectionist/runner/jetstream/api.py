@@ -93,6 +93,8 @@ class StreamState(msgspec.Struct, frozen=True):
     first_seq: int
     last_seq: int
     bytes: int = 0
+    first_ts: datetime | None = None
+    """When the first message that is left was stored; of an empty stream it says nothing."""
 
 
 class StreamInfo(msgspec.Struct, frozen=True):

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 MOST = 1_000_000
 """So many items an operation has at most."""
 LOOK = "Look at it: `projectionist operations show {}`"
+SILENT_S = 5.0
+"""A long act that has given no sign of life for so long, and none since the same one was begun again, is gone."""
 GROUPS = 50
 """So many of its groups are shown."""
 NAME = "projectionist operations"
@@ -153,10 +155,8 @@ class OperationStore:
 
     async def beat(self, grant: Grant, phase: str, total: int, done: int, per_s: float) -> None:
         """Say how far a long act is. Raises OperationLost under an older grant, StopRequested where it is to end."""
-        _ours(
-            grant,
-            await self._rows("beat_long_act", *msgspec.structs.astuple(grant), phase, total, done, per_s),
-        )
+        told = (phase, total, done, per_s, SILENT_S, CARRIED_S)
+        _ours(grant, await self._rows("beat_long_act", *msgspec.structs.astuple(grant), *told))
 
     async def take_up(self, number: int, act: Act, owner: str) -> Grant:
         """Have `owner` carry on with what nobody does; raise TooLate while somebody does, or where it has ended."""
@@ -205,12 +205,21 @@ class OperationStore:
         """Return one; raise NotThere where there is none of this number."""
         rows = await self._rows("select_operations", number, False, None, 1, CARRIED_S)
         if not rows:
-            raise NotThere(
-                f"there is no operation {number}",
-                remedy="`projectionist operations list` shows those there are; "
-                "a purge, erase or preview that was done at once leaves none",
-            )
+            raise await self._not_there(number)
         return report_of(dict(rows[0]))
+
+    async def _not_there(self, number: int) -> NotThere:
+        if number < (await self._value("select_newest_operation") or 0):
+            return NotThere(
+                f"operation {number} is on record no more",
+                remedy="A purge, erase or preview that was done at once leaves none, and retention removes what "
+                "ended long ago: `projectionist audit` says what was done",
+            )
+        return NotThere(
+            f"there is no operation {number}",
+            remedy="`projectionist operations list` shows those there are; "
+            "a purge, erase or preview that was done at once leaves none",
+        )
 
     async def samples(self, number: int) -> list[SampleReport]:
         """Return what became of each sample of an operation's first groups."""

@@ -32,6 +32,7 @@ log = logging.getLogger("projectionist.runner")
 TTL_S = 10.0
 RENEWED_S = 2.0
 LOOKED_S = 0.2
+WAITING = "the build is held by %s: if that process is gone this one goes on within %.0f s, else it ends and says so"
 
 OnRenewal = Callable[[Queries, int, int], Awaitable[None]]
 """Is given the consumer and the epoch of the lease."""
@@ -97,7 +98,9 @@ async def _acquire(queries: Queries, leases: Leases, name: str, ttl_s: float) ->
             raise AlreadyBuilding(
                 f"{row['owner']} is building it", remedy="Wait for it, or end that process and try again"
             )
-        before = before or (None if row is None else (row["owner"], row["expires_at"]))
+        if before is None and row is not None:
+            before = (row["owner"], row["expires_at"])
+            log.info(WAITING, row["owner"], ttl_s, extra=facts(kind="lease_waited_for"))
         announce("build_lease.waiting")
         await anyio.sleep(LOOKED_S)
 

@@ -36,6 +36,8 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
     expected: int | None = None
     per_s: float | None = None
     told: datetime | None = None
+    rates: list[float] = []
+    """How many were done a second, one for each stretch of some seconds, the newest last: at most an hour."""
 
     @property
     def share(self) -> float | None:

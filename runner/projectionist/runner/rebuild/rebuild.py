@@ -45,7 +45,7 @@ from projectionist.runner.rebuild.registration_check import (
 )
 from projectionist.runner.rebuild.shadow import Shadow
 from projectionist.runner.rebuild.swap import swap
-from projectionist.runner.rebuild.times import USUAL, RebuildTimes
+from projectionist.runner.rebuild.times import RATES, USUAL, RebuildTimes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,7 +212,10 @@ class Rebuild:
     async def _record_progress(self, queries: Queries, consumer: int, epoch: int) -> None:
         """Write down how far it has come."""
         at = self._progress
-        await queries.run("upsert_build_progress", consumer, epoch, at.phase, at.done, at.total, at.per_s)
+        kept = (self._times.measured_s, RATES)
+        await queries.run(
+            "upsert_build_progress", consumer, epoch, at.phase, at.done, at.total, at.per_s, *kept
+        )
         announce("rebuild.progress_written")
 
     async def _opened(self, queries: Queries, row: Row, epoch: int, who: str) -> tuple[Build, bool]:
@@ -351,7 +354,8 @@ class Rebuild:
                 for one in comparisons:
                     await one.confirm(moved[one.built.view])
                 began = clock.now()
-                if await swap(queries, build, catch_up, tail, comparisons, snapshots, self._keep_s, hold_s):
+                beside = (snapshots, self._keep_s, hold_s, self._settings.postgres)
+                if await swap(queries, build, catch_up, tail, comparisons, *beside):
                     self._phases["swap"] = clock.now() - began
                     self._done = self._rebuilt(queries, catch_up, comparisons)
                     return

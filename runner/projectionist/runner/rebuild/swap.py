@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import anyio
 import asyncpg
 
 from projectionist.core import clock
+from projectionist.core.postgres import connections
 from projectionist.core.postgres.rights import grant_recorded
 from projectionist.core.testpoints import announce
 from projectionist.runner.database.barrier import BarrierTimeout
@@ -18,6 +20,7 @@ from projectionist.runner.read_models.views import repoint_view, shown, withdraw
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from projectionist.core.settings.settings import Postgres
     from projectionist.runner.jetstream.stream_tail import Tail
     from projectionist.runner.rebuild.catch_up import CatchUp
     from projectionist.runner.rebuild.compare import Comparison
@@ -40,16 +43,18 @@ async def swap(
     snapshots: Snapshots,
     keep_s: float,
     hold_s: float,
+    postgres: Postgres,
 ) -> bool:
     """Make the shadow the live generation; False if it would keep batches or readers waiting for too long.
 
     Open batches are waited for `hold_s`, and no longer it takes from there on: what it could not finish is undone, and
     more is folded before it. The broker is not asked: what has come since the last round is in the tail, or is left to
-    the next one.
+    the next one. Where a signal cuts the COMMIT off, the database is asked over a new connection what became of it.
     """
     announce("swap.asked")
+    to_its_end = anyio.CancelScope()
     try:
-        with anyio.CancelScope() as to_its_end:
+        with to_its_end:
             async with queries.alone_once(build.consumer, "swap", within_s=hold_s, wait_s=hold_s):
                 await queries.hold(build)
                 announce("swap.entered")
@@ -75,8 +80,29 @@ async def swap(
     except (_Behind, BarrierTimeout, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         announce("swap.left")
         return False
+    except asyncio.CancelledError:
+        # A signal's comes through a shield.
+        if not to_its_end.shield or await _is_open(postgres, build):
+            raise
     announce("swap.committed")
     return True
+
+
+async def _is_open(postgres: Postgres, build: Build) -> bool:
+    """Return whether a build goes on, once a COMMIT that is under way is over."""
+    try:
+        connection = await connections.connect(postgres, application_name="projectionist swap")
+        try:
+            async with connection.transaction():
+                queries = Queries(connection, postgres.schema)
+                return await queries.row("lock_build", build.number, build.epoch) is not None
+        finally:
+            connection.terminate()
+    except OSError as error:
+        raise RebuildError(
+            "it was interrupted in its COMMIT, and the database cannot be asked whether that came through",
+            remedy="`projectionist generations list` says which generation is live. Rebuild again if it is the old one",
+        ) from error
 
 
 async def _lock_together(queries: Queries, build: Build) -> None:

@@ -9,12 +9,17 @@ from projectionist.runner.database.barrier import SHORT
 from projectionist.runner.history.fold_pace import KEPT_S
 from projectionist.runner.rebuild.build_lease import RENEWED_S, TTL_S
 
+RATES = 360
+"""So many figures of how fast a build has gone are kept: those of an hour."""
+
 
 class RebuildTimes(msgspec.Struct, frozen=True, kw_only=True):
     """The times of one build."""
 
     lease_s: float = TTL_S
     renewed_s: float = RENEWED_S
+    measured_s: float = 10.0
+    """How often it is put on record how fast it goes."""
     kept_s: float = KEPT_S
     holds: RetryPolicy = SHORT
     """How long a swap keeps batches waiting: longer with each try that was too short."""
