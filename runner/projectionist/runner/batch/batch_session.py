@@ -15,6 +15,7 @@ from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.error_text import said
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.inbox_store import InboxStore
+from projectionist.runner.batch.warm_up import WARM_UPS, warm_up
 from projectionist.runner.database.availability import Gates
 from projectionist.runner.database.barrier import barrier_key
 
@@ -58,6 +59,8 @@ class BatchSession:
         self._peers = peers
         self._arrive = arrive
         self._open: tuple[Connection, InboxStore, Model] | None = None
+        self._warmed: Connection | None = None
+        self._warm_ups = 0
         self._ill_since: float | None = None
         self._failures = 0
         self._logged = self._waited = False
@@ -97,6 +100,31 @@ class BatchSession:
             store = store_of(connection, self._settings.schema, self._consumer.number)
             self._open = connection, store, self._model(connection, self._consumer)
         return self._open[1:]
+
+    async def warm(self) -> None:
+        """Open a connection where there is none, and warm it up, while no batch waits; to be called again whenever
+        that is so. Where it does not go, the next batch meets the same, and is answered for it."""
+        if self._gates.closed or self._is_warm():
+            return
+        try:
+            store, model = await self.ready()
+            if self._warmed is not store.connection:
+                self._warmed, self._warm_ups = store.connection, 0
+            usual = store.usual(intents=bool(self._consumer.definition.intents))
+            await warm_up(store.connection, [*usual, *model.usual])
+        except Exception as error:  # noqa: BLE001  whatever it is
+            if not isinstance(error, asyncpg.PostgresError):
+                await self.close()
+            self._warm_ups = WARM_UPS
+        else:
+            self._warm_ups += 1
+            announce("session.warmed")
+
+    def _is_warm(self) -> bool:
+        here = None if self._open is None else self._open[0]
+        return (
+            here is not None and here is self._warmed and not here.is_closed() and self._warm_ups >= WARM_UPS
+        )
 
     def unblocking(self) -> AbstractAsyncContextManager[None]:
         """Make ready for a try: after a lock timeout, dead or frozen sessions that keep this one waiting are ended."""

@@ -69,6 +69,10 @@ class Model(Protocol):
     def at(self) -> str | None:
         """Return the aggregate, or event without order, whose handler runs, or ran when an error came, if known."""
 
+    @property
+    def usual(self) -> Sequence[str]:
+        """Return those of its own statements that a usual batch runs."""
+
     async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Read what the handlers need and run them; `refusal` fails the only event instead."""
 
@@ -108,6 +112,12 @@ class PureHandlers:
         self._consumer = consumer
         self._tables = tables
         self._lookups = lookups
+
+    @property
+    def usual(self) -> Sequence[str]:
+        """Return the statements that read and write the rows of live views."""
+        live = [view.number for view in self._consumer.views if view.number in self._tables]
+        return [statement for number in live for statement in self._tables[number].usual]
 
     async def fold(self, courses: Sequence[AggregatePlan], refusal: Refusal | None) -> FoldedBatch:
         """Read the rows, then run every handler in memory."""

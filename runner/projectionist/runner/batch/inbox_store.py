@@ -40,6 +40,17 @@ if TYPE_CHECKING:
     from projectionist.runner.decoding.delivery import Delivery
 
 
+_USUAL = (
+    *(
+        "lock_consumer_shared",
+        "select_control_row_settling",
+        "insert_inbox_claims",
+        "insert_missing_positions",
+    ),
+    *("lock_positions", "upsert_positions", "add_outcome_counts"),
+)
+
+
 class InboxStore:
     """One consumer's journal on one connection; every method is one round trip inside the caller's transaction."""
 
@@ -48,6 +59,10 @@ class InboxStore:
         self.consumer = consumer
         self._barrier = barrier
         self._sql = Statements("projectionist.runner", schema)
+
+    def usual(self, *, intents: bool) -> list[str]:
+        """Return the statements of a batch in which every event is applied; `intents`: and some are asked for."""
+        return [self._sql[name] for name in (*_USUAL, *(["insert_intent_batches"] if intents else ()))]
 
     async def run(self, statement: str, *arguments: object) -> None:
         """Run one of the statements of the verbs, about one event or aggregate of this consumer."""

@@ -43,6 +43,13 @@ class RowTable:
             self._generation = self._view.generation
             self._statements = ReadModel(self._table, self._schema, self._generation)
 
+    @property
+    def usual(self) -> tuple[str, ...]:
+        """Return the statements of a batch that deletes nothing."""
+        self._follow()
+        of = self._statements
+        return (of.load, of.upsert) if self._own else (of.load_locked, of.insert_absent, of.upsert)
+
     async def load(self, wanted: WantedRows) -> dict[Any, Row]:
         """Return the rows that are asked for; shared ones are locked, in the order of their keys."""
         self._follow()

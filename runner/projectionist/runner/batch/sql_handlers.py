@@ -94,6 +94,11 @@ class SqlHandlers:
             self._tx = HandlerTransaction(self._connection, placed, self._idle_s, self._habits)
 
     @property
+    def usual(self) -> Sequence[str]:
+        """Return none: the statements are the user's."""
+        return ()
+
+    @property
     def at(self) -> str | None:
         """Return whose handler runs, or ran last: of a statement that was put off nobody knows whose it is."""
         return None if self._tx.failed is not None else self._at

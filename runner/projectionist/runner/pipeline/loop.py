@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from heapq import heappop, heappush
-from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -179,14 +178,19 @@ class Pipeline:
         return Batch(deliveries=deliveries, unreadable=unreadable, foreign=foreign)
 
     async def _work(self, guard: CrashGuard) -> None:
-        sweeps = guard is self._guards[0]
+        session, sweeps = guard.settler.session, guard is self._guards[0]
+        if sweeps:
+            await session.warm()
         if not (sweeps or self._several.is_set()):
             await self._several.wait()
         while not self._handoff.over:
             if sweeps:
                 liveness.beat("settle", self._name, within_s=LATE_S, vital=False)
-            read = await self._handoff.take(max(0.0, self._due_at() - time.monotonic()) if sweeps else inf)
-            if read is not None:
+            until = self._due_at() - time.monotonic() if sweeps else self._sweep_s
+            read = await self._handoff.take(max(0.0, until))
+            if read is None and not self._stopping:
+                await session.warm()
+            elif read is not None:
                 applied = await self._settle(guard, read.batch)
                 self._source.ack(written(read.arrivals, applied))
                 if read.arrivals:
