@@ -142,8 +142,9 @@ class ConsumerHarness:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[db.Connection]:
         """A connection of the role that the consumers work as, as the role itself would open it."""
-        assert self.settings.postgres.url is not None
-        connection = await asyncpg.connect(self.settings.postgres.url.reveal())
+        url = self.settings.postgres.direct.url
+        assert url is not None
+        connection = await asyncpg.connect(url.reveal())
         try:
             yield connection
         finally:
@@ -254,7 +255,8 @@ class ConsumerHarness:
             self._pools.append(pool)
         elif settings.run == self._run:
             return self.access
-        return DatabaseAccess(pool, SCHEMA, heartbeat_s=heartbeat_s)
+        lends = settings.postgres.direct_url is not None
+        return DatabaseAccess(pool, SCHEMA, heartbeat_s=heartbeat_s, lends_sessions=lends)
 
     def close(self) -> None:
         """Give up the connections made for what ran."""

@@ -1,4 +1,4 @@
-"""A real pgbouncer between: in session mode all works as without, in the other modes nothing begins."""
+"""A real pgbouncer between: in session mode all works as without, in transaction mode with `direct_url` beside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.load import Load, tuned
 from tests.support.outbox import outbox
@@ -16,6 +17,7 @@ from tests.support.servers import SCHEMA, Servers
 from tests.support.shop import shop
 from tests.support.shop_app import APP, environment
 from tests.support.stub_provider import stub_provider
+from tests.support.waiting import HANG_S
 
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.connections import DatabaseRefusedError
@@ -82,7 +84,9 @@ async def test_a_pooler_that_lends_sessions_for_less_is_refused_with_what_to_do(
         for other in others:
             await other.execute("select pg_sleep(0.01)")
         settings = Postgres(url=Url(url), schema=SCHEMA)
-        with pytest.raises(DatabaseRefusedError, match=r"pooler.*transaction.*session mode.*server itself"):
+        with pytest.raises(
+            DatabaseRefusedError, match=r"pooler.*transaction.*session mode.*direct_url.*server itself"
+        ):
             await connections.connect(settings, application_name="test")
         with pytest.raises(DatabaseRefusedError, match="pooler"):
             await connections.pool(settings, application_name="test", most=4)
@@ -122,12 +126,18 @@ async def test_processes_work_behind_a_pooler_and_one_that_sleeps_in_a_batch_sto
     await load.check()
 
 
-async def test_a_relay_sends_behind_a_pooler(servers: Servers, database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+async def test_a_relay_sends_behind_a_pooler(
+    servers: Servers, database: str, tmp_path: Path, mode: str
+) -> None:
     async with outbox(database) as harness, stub_provider() as stub:
-        with pooler(servers, database, "session") as url:
+        size = "2" if mode == "transaction" else "20"
+        with pooler(servers, database, mode, default_pool_size=size) as url:
+            direct = f'direct_url = "{database}"' if mode == "transaction" else ""
             (tmp_path / "projectionist.toml").write_text(f"""
                 [postgres]
                 url = "{url}"
+                {direct}
                 [providers.payments]
                 url = "{stub.url()}"
                 private_hosts = ["127.0.0.1"]
@@ -153,7 +163,59 @@ async def test_every_command_refuses_a_pooler_in_transaction_mode_and_says_what_
             ended = await child.ended()
     assert ended.code == 1
     assert "pool_mode = session" in ended.err
+    assert "postgres.direct_url" in ended.err
     assert "Traceback" not in ended.err
+
+
+async def test_every_command_works_with_a_pooler_and_the_server_itself_beside_it(
+    live: ConsumerHarness, tmp_path: Path
+) -> None:
+    s = shop(live.stream)
+    with pooler(live.servers, live.database, "transaction", default_pool_size="4") as url:
+        env = environment(live, postgres__url=url, postgres__direct_url=live.database)
+        cli = Cli(live, tmp_path, **env)
+        await cli.done("migrate", APP)
+        async with projectionist("run", APP, env=env) as child:
+            await child.heard("worker.running", 2)
+            load = Load(live, s)
+            await load.more(10)
+            await live.settled(s.Orders, s.Spend)
+            assert len((await cli.seen("status"))["consumers"]) == 2
+            await cli.done("rebuild", APP, "Orders")
+            await cli.done("verify", APP, "Orders")
+            await cli.done("pause", "Spend", "--reason", "a look")
+            await cli.done("resume", "Spend", "--reason", "seen")
+            tuned(live, url=url, postgres={"direct_url": Url(live.database)})
+            app = App(projections=[s.Orders], settings=live.settings)
+            assert (await app.wait_for(s.Orders, "order/o00001", 2, timeout_s=HANG_S)).is_applied
+            checks = (await examine(App(), (), live.settings)).checks
+            child.signal(signal.SIGTERM)
+            assert (await child.ended()).code == 0
+    await load.check()
+    (one,) = [check for check in checks if (check.about, check.name) == ("postgres", "pooler")]
+    assert one.level == "well"
+    assert live.database.rpartition("/")[2] in one.found
+
+
+async def test_the_doctor_says_what_is_wrong_with_the_two_urls(live: ConsumerHarness) -> None:
+    async def found(url: str) -> tuple[str, str]:
+        tuned(live, url=url, postgres={"direct_url": Url(live.database)})
+        checks = (await examine(App(), (), live.settings)).checks
+        (one,) = [check for check in checks if (check.about, check.name) == ("postgres", "pooler")]
+        return one.level, one.found
+
+    elsewhere = live.servers.make_database()
+    try:
+        with pooler(live.servers, elsewhere, "transaction") as url:
+            level, said = await found(url)
+            assert (level, "two databases" in said) == ("attention", True)
+    finally:
+        live.servers.drop_database(elsewhere)
+    with pooler(live.servers, live.database, "statement") as url:
+        level, said = await found(url)
+        assert (level, "transaction or a statement" in said) == ("attention", True)
+    level, said = await found(live.database)
+    assert (level, "no pooler is seen" in said) == ("note", True)
 
 
 @pytest.mark.parametrize(

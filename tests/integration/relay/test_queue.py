@@ -42,7 +42,7 @@ select seq, provider, provider, ordering, seq from written where state = 'open'
 async def prepared(database: str) -> AsyncIterator[tuple[Connection, dict[str, Any]]]:
     """A relay's connection whose statements were planned while every table was empty."""
     connection = await asyncpg.connect(database, server_settings={"jit": "off"})
-    await connection.execute(SQL["set_stable_plans"])
+    await connection.execute(SQL["set_stable_plans"], False)
     hot = {
         name: await connection.prepare(SQL[name])
         for name in ("lease_intents", "start_attempts", "record_replies", "record_first_successes")

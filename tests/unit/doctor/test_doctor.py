@@ -71,6 +71,8 @@ def test_readers_that_a_rebuild_cannot_see(
 def test_a_pooler_in_between_has_to_have_room_for_all_sessions() -> None:
     assert loud(list(database._connections(SERVER, 2, pooled=False))) == []
     assert loud(list(database._connections(SERVER, 2, pooled=True))) == [("pooler", "note")]
+    lent = database._connections(SERVER | {"free": 6}, 2, pooled=False, lent=True)
+    assert loud(list(lent)) == []
 
 
 def test_a_process_has_to_find_its_connections_free() -> None:

@@ -22,6 +22,8 @@ SKEW_S = 2.0
 SHARED = 4
 """Connections of a process beside those of its consumers."""
 EACH = 3
+BATCHES = 2
+"""Of these: one for each batch that is open at once, which a pooler may lend."""
 DEAD_SHARE, DEAD_LEAST = 0.2, 100_000
 HIT_SHARE, HIT_LEAST = 0.9, 1_000_000
 IDLE_S = 60.0
@@ -41,7 +43,9 @@ async def look(connection: Connection, settings: Settings, consumers: int) -> li
     return [
         *_server(server),
         *_readers(server, settings.postgres.unseen_readers),
-        *_connections(server, consumers, pooled=is_pooled(connection)),
+        *_connections(
+            server, consumers, pooled=is_pooled(connection), lent=settings.postgres.direct_url is not None
+        ),
         _clock(skew, ABOUT),
         *_tables(tables),
     ]
@@ -163,8 +167,8 @@ def _readers(row: Row, unseen: bool) -> Iterator[Check]:
         )
 
 
-def _connections(row: Row, consumers: int, *, pooled: bool) -> Iterator[Check]:
-    need = SHARED + EACH * consumers
+def _connections(row: Row, consumers: int, *, pooled: bool, lent: bool = False) -> Iterator[Check]:
+    need = SHARED + (EACH - BATCHES if lent else EACH) * consumers
     if pooled:
         yield note(
             ABOUT,
@@ -172,7 +176,9 @@ def _connections(row: Row, consumers: int, *, pooled: bool) -> Iterator[Check]:
             "a pooler in session mode stands between, and has a session for each of ours",
             f"Its pool has to hold {need} sessions a process (pgbouncer: default_pool_size), or some wait for ever",
         )
+    beside = " beside the pooler's" if lent else ""
     found = f"{row['free']} of {row['connections']} connections are free, a process of this app takes up to {need}"
+    found += beside
     if row["free"] < need:
         yield attention(
             ABOUT, "connections", found, "Raise max_connections, or run fewer consumers a process with --only"

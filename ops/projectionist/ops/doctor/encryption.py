@@ -20,7 +20,8 @@ CHECKED = "Set tls = 'verify-full', and ca_file where the authority is your own"
 def checks(app: App, settings: Settings) -> Iterator[Check]:
     """Check both servers, and the mail servers of the app's providers."""
     postgres, nats = settings.postgres, settings.nats
-    yield from _server("postgres", postgres, () if postgres.url is None else postgres.url.hosts())
+    urls = [url for url in (postgres.url, postgres.direct_url) if url is not None]
+    yield from _server("postgres", postgres, [host for url in urls for host in url.hosts()])
     yield from _server("nats", nats, [host for url in nats.url for host in url.hosts()])
     yield from _mail(app, settings)
 

@@ -25,6 +25,7 @@ from projectionist.ops.doctor import (
     observer,
     operations,
     outbox,
+    pooler,
     roles,
     settings_file,
     stream_integrity,
@@ -96,6 +97,7 @@ async def _database(
         return None, None
     try:
         checks += await database.look(connection, settings, len(app.definitions))
+        checks += await pooler.look(connection, settings.postgres, len(app.definitions))
         checks += await database.locks(settings.postgres, connection)
         pending = [one.name for one in await plan(connection, settings.postgres.schema)]
         if pending:

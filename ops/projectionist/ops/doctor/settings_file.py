@@ -37,6 +37,7 @@ def _secrets(tree: dict[str, dict[str, object]]) -> list[str]:
     servers = nats.get("url", [])
     held = {
         "postgres.url": _has_login(postgres.get("url")),
+        "postgres.direct_url": _has_login(postgres.get("direct_url")),
         "nats.url": any(map(_has_login, servers)) if isinstance(servers, list) else False,
         "nats.token": "token" in nats,
     }

@@ -13,6 +13,7 @@ from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.database_identity import DatabaseCopied, owner
 from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.pooled_session import is_lent
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.testpoints import announce
 
@@ -25,6 +26,9 @@ log = logging.getLogger("projectionist.outbox")
 WITHIN_S = 20.0
 """No statement of a relay takes as long; one that does has lost its connection."""
 
+FOR_TRANSACTION = "$1"
+"""In a `setup`: whether what it sets lasts for the transaction, and not for the session."""
+
 
 class DatabaseUnavailable(ProjectionistError):
     """PostgreSQL does not answer now. The statement may have been executed."""
@@ -33,7 +37,8 @@ class DatabaseUnavailable(ProjectionistError):
 class DatabaseLink:
     """A connection, opened when it is needed; every outage is a DatabaseUnavailable, and logged once.
 
-    `setup`: the statement that it begins with. `judge`: looks at the database before any other statement.
+    `setup`: the statement that it begins with, or each transaction where a pooler lends a session. `judge`: looks at
+    the database before any other statement.
     """
 
     def __init__(
@@ -82,12 +87,19 @@ class DatabaseLink:
             self._connection = None
 
     async def _opened(self) -> Connection:
-        connection = await connect(self._postgres, application_name=f"projectionist {self._name}"[:63])
+        setup = self.sql[self._setup]
+        connection = await connect(
+            self._postgres,
+            application_name=f"projectionist {self._name}"[:63],
+            pooled=True,
+            opening=setup.replace(FOR_TRANSACTION, "true"),
+        )
         try:
             await owner(
                 connection, self._postgres.schema
             )  # a copy holds intents that the original's relays send
-            await connection.execute(self.sql[self._setup])
+            if not is_lent(connection):
+                await connection.execute(setup, False)
             if self._judge is not None:
                 await self._judge(connection, self.sql)
         except BaseException:

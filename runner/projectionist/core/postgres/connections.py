@@ -15,6 +15,7 @@ import anyio
 import asyncpg
 
 from projectionist.core.errors import ProjectionistError, SettingsError
+from projectionist.core.postgres.pooled_session import PooledSession
 from projectionist.core.postgres.sessions import BackendShared, ServerSession
 from projectionist.core.settings.settings import Postgres
 from projectionist.core.tls import context
@@ -53,6 +54,16 @@ SESSION = {
     # Columns of rows travel as the text of an array, in which a null must not be the word.
     "array_nulls": "on",
 }
+_TRANSACTION = {
+    # A socket of the pooler's is watched by the pooler; the isolation level is said by BEGIN.
+    name: value
+    for name, value in SESSION.items()
+    if name != "default_transaction_isolation" and not name.startswith("tcp_")
+}
+"""What of it is set in each transaction behind a pooler."""
+
+GREETED = "projectionist"
+"""What a pooler is told at first: sessions bear the names of their transactions, and others' between them."""
 
 OS_USER = "projectionist.os_user"
 """The setting by which a session says under which account its process runs: the audit trail keeps it."""
@@ -76,16 +87,23 @@ async def connect(
     application_name: str,
     deadline: bool = False,
     within_s: float = CONNECT_WITHIN_S,
+    pooled: bool = False,
+    opening: str = "",
 ) -> asyncpg.Connection[asyncpg.Record]:
     """Open a connection by the settings, with our timeouts. The caller closes it.
 
+    `pooled`: nothing on it lasts beyond a transaction, so that where `direct_url` is set it may go through the pooler;
+    each transaction begins with the statement `opening` then. All others go to the server itself.
     `deadline`: give up on a statement here too, when even PostgreSQL's answer that it took too long does not come.
     Raises SettingsError without a URL, DatabaseUnreachableError or DatabaseRefusedError (for a database that cannot
     hold every text too); no text of theirs shows a password.
     """
-    return await _opened(
-        postgres, **_arguments(postgres, application_name, deadline=deadline, within_s=within_s)
-    )
+    if pooled and postgres.direct_url is not None:
+        arguments = _arguments(postgres, GREETED, deadline=deadline, within_s=within_s)
+        settings = _TRANSACTION | _timeouts(postgres) | {"application_name": application_name}
+        return await _lent(postgres, settings, opening, arguments)
+    direct = postgres.direct
+    return await _opened(direct, **_arguments(direct, application_name, deadline=deadline, within_s=within_s))
 
 
 async def pool(postgres: Postgres, *, application_name: str, most: int) -> asyncpg.Pool[asyncpg.Record]:
@@ -93,6 +111,7 @@ async def pool(postgres: Postgres, *, application_name: str, most: int) -> async
 
     The caller closes it.
     """
+    postgres = postgres.direct
     arguments = _arguments(postgres, application_name, deadline=True)
 
     with _explaining(postgres, CONNECT_WITHIN_S):
@@ -146,7 +165,25 @@ async def _opened(postgres: Postgres, *args: Any, **options: Any) -> ServerSessi
         return connection
 
 
-def _check_encoding(postgres: Postgres, connection: ServerSession) -> None:
+async def _lent(
+    postgres: Postgres, settings: dict[str, str], opening: str, arguments: dict[str, Any]
+) -> PooledSession:
+    """Open a connection to the pooler, of which each transaction begins with these settings."""
+    arguments |= {"connection_class": PooledSession, "statement_cache_size": 0}
+    with _explaining(postgres, arguments["timeout"]):
+        connection = await asyncpg.connect(**arguments)
+        assert isinstance(connection, PooledSession)
+        try:
+            with anyio.fail_after(arguments["timeout"]):
+                await connection.begin(settings | {OS_USER: os_user()}, opening)
+            _check_encoding(postgres, connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+
+def _check_encoding(postgres: Postgres, connection: Connection) -> None:
     encoding = connection.get_settings().server_encoding  # told in the greeting, nothing is asked
     if encoding != "UTF8":
         raise DatabaseRefusedError(
@@ -202,6 +239,11 @@ def _explained(postgres: Postgres, error: Exception, within_s: float) -> Project
         return DatabaseUnreachableError(
             f"PostgreSQL at {postgres.url} cannot be reached: {error.strerror or error}", remedy=_ADDRESS
         )
+    if isinstance(error, asyncpg.InterfaceError) and not isinstance(error, ValueError):
+        # Not of the URL: of a connection that ended before its first statement was answered.
+        return DatabaseUnreachableError(
+            f"PostgreSQL at {postgres.url} ended the connection: {error}", remedy="Wait, then try again"
+        )
     # What the driver says about a URL quotes parts of it, and a part may be the password.
     return SettingsError(
         "postgres.url cannot be read", remedy="Write special characters of user and password as %40, %2F, …"
@@ -210,13 +252,18 @@ def _explained(postgres: Postgres, error: Exception, within_s: float) -> Project
 
 _ADDRESS = "Start it, or check host and port in postgres.url"
 
+_POOLED = (
+    "Give us a pool in session mode (pgbouncer: pool_mode = session), or one in transaction mode and beside it"
+    " postgres.direct_url, which is to lead to the server itself"
+)
+
 # The first that fits; `{error}` is the server's own text, which names users and databases but no password.
 _VERDICTS: tuple[tuple[type[Exception], type[ProjectionistError], str, str], ...] = (
     (
         BackendShared,
         DatabaseRefusedError,
         "is behind a pooler that lends a session for a transaction or a statement: locks and settings do not last",
-        "Give us a pool in session mode (pgbouncer: pool_mode = session), or point postgres.url to the server itself",
+        _POOLED,
     ),
     (
         asyncpg.InvalidPasswordError,

@@ -32,7 +32,10 @@ async def refuse_weak_locks(connection: Connection, postgres: Postgres) -> None:
     Where no second session can be had now, nothing is learned, and nothing refused.
     """
     try:
-        other = await connect(postgres, application_name="projectionist lock probe", within_s=WITHIN_S)
+        # Through the pooler, where there is one: a lock that is not seen there is one of another database.
+        other = await connect(
+            postgres, application_name="projectionist lock probe", within_s=WITHIN_S, pooled=True
+        )
     except DatabaseUnreachableError as error:
         log.debug("whether locks hold was not tried: %s", error)
         return
@@ -43,7 +46,8 @@ async def refuse_weak_locks(connection: Connection, postgres: Postgres) -> None:
             engine = await connection.fetchval(sql["select_engine"])
             raise LockShared(
                 f"the server at {postgres.url} cannot be relied on: {problem} ({engine})",
-                remedy="Point postgres.url to PostgreSQL itself; with such locks two processes would apply one event",
+                remedy="Point postgres.url to PostgreSQL itself, postgres.direct_url to the same database; with such"
+                " locks two processes would apply one event",
             )
     finally:
         other.terminate()

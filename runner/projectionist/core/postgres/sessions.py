@@ -71,13 +71,14 @@ class ServerSession(_Plain):
         """
         self.settings = settings
         try:
-            put = await self.fetch(_SQL["apply_session_settings"], json.dumps(settings))
-            shown = await self.fetch(_SQL["select_session_settings"], list(settings))
-            if put != shown:
-                raise BackendShared
-            self._backend = put[0]["backend"]
+            # Asked before anything is set: what is set in a session that is lent stays for its next borrower.
+            self._backend = await self.backend()
             if self._backend != self.greeted:
                 await self._compare(another)
+            put = await self.fetch(_SQL["apply_session_settings"], json.dumps(settings))
+            shown = await self.fetch(_SQL["select_session_settings"], list(settings))
+            if put != shown or put[0]["backend"] != self._backend:
+                raise BackendShared
         except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError) as error:
             raise BackendShared from error
 

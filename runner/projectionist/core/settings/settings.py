@@ -72,6 +72,8 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
     """`[postgres]`: where rows and our own tables live."""
 
     url: Url | None = None
+    direct_url: Url | None = None
+    """The server itself, where `url` is a pooler that lends a session for a transaction."""
     password_file: Name | None = None
     schema: Name = "projectionist"
     lock_s: Limit = 8
@@ -90,21 +92,32 @@ class Postgres(Encrypted, frozen=True, kw_only=True):
             raise ValueError(f"lock_s ({self.lock_s:g}) is more than statement_s ({self.statement_s:g})")
         if self.schema.startswith("pg_"):
             raise ValueError("schema: PostgreSQL keeps names that begin with pg_ for itself")
-        if self.url is not None:
-            _refuse_url(self.url)
-            if self.password_file is not None and self.url.has_login:
-                raise ValueError("password_file and the password in url contradict each other: keep one")
+        if self.direct_url is not None and self.url is None:
+            raise ValueError("direct_url is set, and url is not: the server alone is named by url")
+        for key, url in (("url", self.url), ("direct_url", self.direct_url)):
+            if url is None:
+                continue
+            _refuse_url(key, url)
+            if self.password_file is not None and url.has_login:
+                raise ValueError(f"password_file and the password in {key} contradict each other: keep one")
+
+    @property
+    def direct(self) -> Postgres:
+        """Return the settings by which a session of one's own is had: past the pooler, where there is one."""
+        if self.direct_url is None:
+            return self
+        return msgspec.structs.replace(self, url=self.direct_url, direct_url=None)
 
 
-def _refuse_url(url: Url) -> None:
+def _refuse_url(key: str, url: Url) -> None:
     if url.scheme not in ("postgresql", "postgres"):
-        raise ValueError(f"url begins with {url.scheme}://, expected postgresql://")
+        raise ValueError(f"{key} begins with {url.scheme}://, expected postgresql://")
     if not url.hosts():
-        raise ValueError("url names no host; a socket's folder is named by ?host=/folder")
-    for key in url.parameters:
-        if key == "service" or key.startswith("ssl"):
+        raise ValueError(f"{key} names no host; a socket's folder is named by ?host=/folder")
+    for parameter in url.parameters:
+        if parameter == "service" or parameter.startswith("ssl"):
             raise ValueError(
-                f"url holds {key}, which would bypass the keys here: use tls, ca_file, cert_file"
+                f"{key} holds {parameter}, which would bypass the keys here: use tls, ca_file, cert_file"
             )
 
 
@@ -419,8 +432,10 @@ def _with_secrets(found: Settings) -> Settings:
     """Put what stands in files of its own where it is used."""
     postgres, nats, replace = found.postgres, found.nats, msgspec.structs.replace
     if postgres.url is not None and postgres.password_file is not None:
-        url = postgres.url.with_password(secret_file.read(postgres.password_file))
-        postgres = replace(postgres, url=url, password_file=None)
+        password = secret_file.read(postgres.password_file)
+        url, direct = postgres.url.with_password(password), postgres.direct_url
+        direct = None if direct is None else direct.with_password(password)
+        postgres = replace(postgres, url=url, direct_url=direct, password_file=None)
     if nats.token_file is not None:
         nats = replace(nats, token=secret_file.read(nats.token_file), token_file=None)
     return replace(found, postgres=postgres, nats=nats)

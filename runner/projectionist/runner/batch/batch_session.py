@@ -13,6 +13,7 @@ import asyncpg
 from projectionist.core import clock
 from projectionist.core.postgres.connections import connect
 from projectionist.core.postgres.error_text import said
+from projectionist.core.postgres.pooled_session import is_lent
 from projectionist.core.testpoints import announce
 from projectionist.runner.batch.inbox_store import InboxStore
 from projectionist.runner.batch.warm_up import WARM_UPS, warm_up
@@ -67,8 +68,11 @@ class BatchSession:
 
     @property
     def backend_pid(self) -> int | None:
-        """Return the PostgreSQL process behind the connection, for whoever has to end it if this process hangs."""
-        return None if self._open is None else self._open[0].get_server_pid()
+        """Return the PostgreSQL process behind the connection, for whoever has to end it if this process hangs; None
+        where each transaction has another."""
+        if self._open is None or is_lent(self._open[0]):
+            return None
+        return self._open[0].get_server_pid()
 
     @property
     def schema(self) -> str:
@@ -183,7 +187,7 @@ class BatchSession:
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
         # By runner and schema a session is known for that of a process which was stopped, and ended.
         name = f"projectionist {self._consumer.runner}@{tag(self._settings.schema)} {self._name}"
-        return await connect(self._settings, application_name=name[:63], deadline=True)
+        return await connect(self._settings, application_name=name[:63], deadline=True, pooled=True)
 
     @property
     def _name(self) -> str:

@@ -15,6 +15,7 @@ import asyncpg
 import msgspec
 
 from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.pooled_session import is_lent
 from projectionist.core.postgres.rights import Duty, refusal
 from projectionist.core.postgres.search_path import default_names, default_search_path, own_names
 from projectionist.core.postgres.statements import Statements
@@ -122,7 +123,8 @@ class SqlHandlers:
         self._path = self._path or await default_search_path(self._connection)
         try:
             async with self._connection.transaction(), default_names(self._connection, self._path):
-                self._before = self._before or await self._seen()
+                if self._before is None or is_lent(self._connection):
+                    self._before = await self._seen()
                 folded = await self._folded(courses, refusal)
                 if await self._seen() != self._before:
                     raise _HasSet

@@ -16,7 +16,7 @@ from projectionist.core.telemetry import instruments, metrics
 from projectionist.core.testpoints import announce
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from asyncpg import Record
@@ -52,6 +52,13 @@ class DeadSessions:
                 yield
                 tasks.cancel_scope.cancel()
 
+    async def terminate_transactions(self, tag: str) -> None:
+        """End what processes that have fallen silent have open in sessions that a pooler lends, under names with this
+        tag."""
+        async with self._lend() as connection:
+            about = self.silence_s, tag, self.silence_s / SILENT_BEATS
+            _tell_ended(await connection.fetch(self._sql["terminate_silent_transactions"], *about))
+
     async def _watch(self, backend_pid: int) -> None:
         named: set[int] = set()
         while True:
@@ -70,15 +77,19 @@ class DeadSessions:
                 if row["pid"] not in named:
                     named.add(row["pid"])
                     _tell_stranger(row)
-            for row in ended:
-                log.warning(
-                    "ended the session of process %d on %s, silent for %.1f s: it kept others waiting",
-                    row["pid"],
-                    row["host"],
-                    row["silent_s"],
-                )
-                metrics.add(instruments.RECLAIMED, 1)
-                announce("peers.ended")
+            _tell_ended(ended)
+
+
+def _tell_ended(rows: Sequence[Record]) -> None:
+    for row in rows:
+        log.warning(
+            "ended the session of process %d on %s, silent for %.1f s: it kept others waiting",
+            row["pid"],
+            row["host"],
+            row["silent_s"],
+        )
+        metrics.add(instruments.RECLAIMED, 1)
+        announce("peers.ended")
 
 
 def _tell_stranger(row: Record) -> None:

@@ -60,10 +60,13 @@ class DatabaseAccess(SharedPool):
         allow_older_code: bool = False,
         heartbeat_s: float = 5,
         wake: Callable[[], None] = lambda: None,
+        lends_sessions: bool = False,
     ) -> None:
         super().__init__(pool, schema, heartbeat_s)
         self.wake = wake
         """Called after a commit that wrote intents: relays need not find them by polling."""
+        self.lends_sessions = lends_sessions
+        """Whether a pooler lends batches a session for each."""
         self.broken_off: set[int] = set()
         """The runners of this process that an error ended in the middle of their work."""
         self.trial = anyio.Lock()

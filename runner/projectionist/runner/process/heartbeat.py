@@ -15,6 +15,7 @@ from projectionist.core.percentile import percentile
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.core.testpoints import announce
 from projectionist.core.user_errors import lasting
+from projectionist.runner.batch.batch_session import tag
 from projectionist.runner.database.chores import Chore
 from projectionist.runner.failures.retry_on_new_code import Rearm
 
@@ -126,6 +127,8 @@ class Heartbeat:
 
     async def _detect_crashed_peers(self) -> None:
         self._suspicion.until = await self._access.has_crashed_peers(self._consumer)
+        if self._access.lends_sessions:
+            await self._access.peers.terminate_transactions(tag(self._access.schema))
 
     async def _beat(self, state: str) -> None:
         lag = unacked = None

@@ -79,7 +79,12 @@ async def run(
                 heartbeat_s, schema = settings.run.heartbeat_s, settings.postgres.schema
                 waker = Notifier(settings.postgres)
                 access = DatabaseAccess(
-                    pool, schema, allow_older_code=allow_older_code, heartbeat_s=heartbeat_s, wake=waker.wake
+                    pool,
+                    schema,
+                    allow_older_code=allow_older_code,
+                    heartbeat_s=heartbeat_s,
+                    wake=waker.wake,
+                    lends_sessions=settings.postgres.direct_url is not None,
                 )
                 tasks.start_soon(kept, "waking relays", waker.run, access.book)
                 if health is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.errors import ProjectionistError
+from projectionist.core.postgres.pooled_session import is_lent
 from projectionist.core.postgres.statements import Statements
 from projectionist.core.states import IncidentKind
 from projectionist.core.testpoints import announce
@@ -98,7 +99,9 @@ class StreamGuard:
     async def arrive(self, connection: Connection) -> None:
         """Look at the database behind a new connection of a process that has joined; raises Rejoin if it is older."""
         runner = None if self._context is None else self._context.consumer.runner
-        here = await connection.fetchval(self._sql["record_backend_session"], runner, INSTANCE)
+        # What a pooler lends is somebody else's in a moment, who must not be ended in our place.
+        own = not is_lent(connection)
+        here = await connection.fetchval(self._sql["record_backend_session"], runner, INSTANCE, own)
         if here is None or self._is_older(await self._read(connection)):
             raise self._distrust()
 

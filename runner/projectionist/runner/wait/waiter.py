@@ -310,7 +310,10 @@ class Waiter:
             try:
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await db.connect(
-                        self._settings.postgres, application_name="projectionist wait", deadline=True
+                        self._settings.postgres,
+                        application_name="projectionist wait",
+                        deadline=True,
+                        pooled=True,
                     )
                 return await self._connection.fetch(text, *arguments)
             except BaseException:
