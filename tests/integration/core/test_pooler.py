@@ -17,7 +17,7 @@ from tests.support.servers import SCHEMA, Servers
 from tests.support.shop import shop
 from tests.support.shop_app import APP, environment
 from tests.support.stub_provider import stub_provider
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, listening
 
 from projectionist.core.postgres import connections
 from projectionist.core.postgres.connections import DatabaseRefusedError
@@ -123,6 +123,23 @@ async def test_processes_work_behind_a_pooler_and_one_that_sleeps_in_a_batch_sto
                 await live.settled(s.Orders, s.Spend)
             sleeper.signal(signal.SIGTERM)
             assert (await sleeper.ended()).code == 0
+    await load.check()
+
+
+async def test_a_session_that_is_lent_is_not_warmed_up(live: ConsumerHarness) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    load = Load(live, s)
+    with (
+        pooler(live.servers, live.database, "transaction", default_pool_size="10") as url,
+        listening() as heard,
+    ):
+        tuned(live, url=url, postgres={"direct_url": Url(live.database)})
+        async with live.running(s.Orders, s.Spend):
+            await load.more(5)
+            await live.settled(s.Orders, s.Spend)
+    assert heard.counts["batch.acked"]
+    assert heard.counts["session.warmed"] == 0
     await load.check()
 
 

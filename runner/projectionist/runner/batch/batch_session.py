@@ -112,6 +112,9 @@ class BatchSession:
             return
         try:
             store, model = await self.ready()
+            if is_lent(store.connection):  # what is prepared there, the next transaction does not find
+                self._warmed, self._warm_ups = store.connection, WARM_UPS
+                return
             if self._warmed is not store.connection:
                 self._warmed, self._warm_ups = store.connection, 0
             usual = store.usual(intents=bool(self._consumer.definition.intents))
