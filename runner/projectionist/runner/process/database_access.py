@@ -109,10 +109,7 @@ class DatabaseAccess(SharedPool):
             consumer = await registry.join(
                 definition, policy, stream, early=early, allow_older_code=allow_older_code
             )
-            # Its durable was opened as ours: whatever was told of it meanwhile is refuted.
-            closed = await connection.fetch(self._sql["close_owner_incidents"], consumer.number)
         self._joined.add(definition.name)
-        _tell_closed(consumer, closed)
         return consumer
 
     async def header_disagreement(self, consumer: Consumer) -> str:
@@ -159,9 +156,21 @@ class DatabaseAccess(SharedPool):
             await (store.run("count_anew") if anew else store.run("merge_counts", MERGED))
 
     async def settle_incidents(self, consumer: Consumer) -> None:
-        """Close the consumer's incidents that have been refuted, or settled by an act on what they are about."""
+        """Close incidents that have been refuted, or settled by an act on what they are about. Whoever serves the
+        consumer has opened its durable as ours, so what was told of other hands is over."""
         async with self.store(consumer) as store:
-            _tell_closed(consumer, await store.rows("close_settled_incidents"))
+            closed = [
+                *await store.rows("close_settled_incidents"),
+                *await store.rows("close_owner_incidents"),
+            ]
+        for row in closed:
+            log.info(
+                "%s: incident %d (%s) is closed: %s",
+                consumer.definition.name,
+                row["number"],
+                row["kind"],
+                row["settled"],
+            )
 
     async def drop_expired_generations(self, consumer: Consumer) -> None:
         """Drop generations that were kept long enough; one process at a time does so."""
@@ -268,14 +277,3 @@ class DatabaseAccess(SharedPool):
             return bool(
                 await connection.fetchval(self._sql["has_aggregates_without_first_event"], consumer.number)
             )
-
-
-def _tell_closed(consumer: Consumer, closed: Sequence[Record]) -> None:
-    for row in closed:
-        log.info(
-            "%s: incident %d (%s) is closed: %s",
-            consumer.definition.name,
-            row["number"],
-            row["kind"],
-            row["settled"],
-        )
