@@ -40,7 +40,7 @@ TARGETS = {
     ],
     "projectionist.runner.batch.retry_policy": ["tests/unit/batch/test_retry_policy.py"],
     "projectionist.core.postgres.error_class": ["tests/unit/core/test_error_class.py"],
-    "projectionist.core.postgres.leases": ["tests/unit/core/test_leases.py"],
+    "projectionist.core.postgres.leases": ["tests/integration/core/test_leases.py"],
     "projectionist.runner.stream_guard.verdict": [
         "tests/unit/stream_guard",
         "tests/model/test_floor_model.py",

@@ -110,3 +110,27 @@ def test_an_hour_in_which_nothing_gets_through_fails_few_of_a_thousand_events() 
                 failed += 1
     assert 10 < failed < 20
     assert progress.has_waited(0.0, LONGEST_S)
+
+
+def test_patience_begins_with_the_first_miss_and_anew_with_what_was_put_aside() -> None:
+    progress = ConsumerProgress(PATIENCE_S)
+    assert not progress.has_waited(0.5, 0.4 + PATIENCE_S)
+    assert progress.has_waited(0.5, 0.5 + PATIENCE_S)
+    progress.put_aside(FailedPart(SERVER, single=True), 100.0)
+    assert not progress.has_waited(0.5, 99.0 + 2 * PATIENCE_S)
+    assert progress.has_waited(0.5, 100.0 + 2 * PATIENCE_S)
+
+
+def test_the_longest_patience_is_counted_from_the_first_miss_however_late_that_was() -> None:
+    progress = ConsumerProgress(PATIENCE_S)
+    progress.put_aside(FailedPart(SERVER, single=True), 2 * LONGEST_S)
+    assert not progress.has_waited(2 * LONGEST_S, 2 * LONGEST_S + 1)
+
+
+def test_each_batch_that_applied_something_counts() -> None:
+    progress = ConsumerProgress(PATIENCE_S)
+    counts = [progress.applied]
+    for _ in range(2):
+        progress.got_through()
+        counts.append(progress.applied)
+    assert counts == [0, 1, 2]

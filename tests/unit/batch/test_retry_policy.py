@@ -57,6 +57,22 @@ def test_an_event_that_ends_sessions_is_tried_three_times_at_most() -> None:
     assert tried[0].budget == 3
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "budget"),
+    [
+        (FailureReason.SESSION, None, 3),
+        (FailureReason.SESSION, 7, 7),
+        (FailureReason.RETRY, None, 10),
+        (FailureReason.RETRY, 2, 2),
+    ],
+)
+def test_a_given_budget_counts_and_else_the_policys_or_that_of_sessions(
+    kind: FailureReason, given: int | None, budget: int
+) -> None:
+    many = RetryPolicy(attempts=10)
+    assert next_attempt(kind, 0, given, many, error_class="E", error="no", chance=0.5).budget == budget
+
+
 def test_the_schedule_is_spread_by_chance() -> None:
     soon, late = (
         next_attempt(FailureReason.RETRY, 1, None, POLICY, error_class="E", error="no", chance=chance).delay

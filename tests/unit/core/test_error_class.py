@@ -36,6 +36,7 @@ OUTAGES: list[BaseException] = [
     exceptions.FDWError("HV000"),
     exceptions.ConfigFileError("F0000"),
     exceptions.InvalidCachedStatementError("cached plan must not change result type"),
+    asyncpg.InternalClientError("unexpected state"),
     asyncpg.InterfaceError("connection is closed"),
     asyncpg.InterfaceError("cannot call Connection.fetch(): connection has been released back to the pool"),
     asyncpg.InterfaceError("pool is closing"),

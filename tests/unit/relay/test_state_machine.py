@@ -218,3 +218,39 @@ def test_a_lookup_that_cannot_be_made_is_made_later_but_not_for_ever() -> None:
     assert resolve_unknown(standing(later.spent, 100.0), rules(NATS)) is UnknownPolicy.LOOKUP
     last = after_lookup(reply(Outcome.RETRY), standing(3 + LOOKUPS, 100.0), rules(NATS), 0.5)
     assert last.state is IntentState.RECONCILE
+
+
+def test_what_goes_on_stays_open_and_a_lookup_is_made_at_once() -> None:
+    again = judged(Outcome.RETRY)
+    assert (again.state, again.open) == (IntentState.READY, True)
+    lookup = after_no_reply(standing(1, 96.0), rules(NATS), 0.5)
+    assert (lookup.state, lookup.open, lookup.wait_s) == (IntentState.UNKNOWN, True, 0.0)
+    doubted = judged(Outcome.REFUSED, standing(2, 96.0, doubted=True), rules(NATS))
+    assert (doubted.state, doubted.wait_s) == (IntentState.UNKNOWN, 0.0)
+
+
+def test_a_lookup_that_found_it_ends_it_and_one_not_made_leaves_it_open() -> None:
+    found = after_lookup(reply(Outcome.SENT), standing(3, 100.0), rules(NATS), 0.5)
+    later = after_lookup(reply(Outcome.RETRY), standing(3, 100.0), rules(NATS), 0.5)
+    assert (found.open, later.open) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("since", "state"), [(None, IntentState.READY), (98.0, IntentState.READY), (99.0, IntentState.DEAD)]
+)
+def test_the_schedule_begins_with_the_first_byte_and_ends_on_time(
+    since: float | None, state: IntentState
+) -> None:
+    assert judged(Outcome.RETRY, standing(1, since), rules(schedule_to_close_s=99.0)).state is state
+
+
+def test_what_has_not_left_yet_has_all_the_time_of_the_providers_memory() -> None:
+    short = msgspec.structs.replace(STRIPE_V1, memory_s=1.0)
+    assert resolve_unknown(standing(1, None), rules(short)) is UnknownPolicy.AGAIN
+    refused = judged(Outcome.REFUSED, standing(2, None, doubted=True), rules(short), status="402")
+    assert refused.state is IntentState.DEAD
+    assert judged(Outcome.RETRY, standing(1, None), rules(schedule_to_close_s=0.5)).state is IntentState.READY
+
+
+def test_no_attempt_is_in_doubt_unless_that_is_said() -> None:
+    assert not AttemptState(1, None, fresh=False, blocks=False).doubted

@@ -9,7 +9,7 @@ import pytest
 
 from projectionist.core.settings.settings import Policy, Retention, Settings
 from projectionist.runner.jetstream.api import StreamConfig
-from projectionist.runner.retention.rules import Held, Rule, decide
+from projectionist.runner.retention.rules import Held, Rule, decide, under_hold
 from projectionist.runner.retention.safety import CLOCKS_S, USUAL_S, kept_s, outlives, remedy, unsafe
 
 DAY = 86_400
@@ -110,3 +110,11 @@ def test_inbox_rows_that_a_rebuild_reads_stay_as_long_as_the_stream_holds_them(
     rule = decided(Policy(retention_s=3 * DAY), stream(age), sequence=sequence)
     assert isinstance(rule, Rule) is go
     assert isinstance(rule, Rule) or "rebuilds ask the inbox" in rule.why
+
+
+def test_what_is_held_is_every_consumer_or_those_that_are_named() -> None:
+    names = {1: "Orders", 2: "Spend"}
+    one = Settings(consumers={"Spend": Policy(legal_hold=True)})
+    assert under_hold(Settings(), names) == []
+    assert under_hold(one, names) == [2]
+    assert under_hold(Settings(retention=Retention(legal_hold=True)), names) == [1, 2]

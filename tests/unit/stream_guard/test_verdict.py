@@ -10,7 +10,13 @@ import pytest
 
 from projectionist.core.states import IncidentKind
 from projectionist.runner.stream_guard.remedies import remedy
-from projectionist.runner.stream_guard.verdict import Checkpoint, MessageFingerprint, Observation, judge
+from projectionist.runner.stream_guard.verdict import (
+    Checkpoint,
+    Judgement,
+    MessageFingerprint,
+    Observation,
+    judge,
+)
 
 BORN, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
 FLOOR, TOP = MessageFingerprint(100, b"floor", "10:00"), MessageFingerprint(140, b"top", "10:05")
@@ -127,3 +133,58 @@ def test_a_durable_ahead_of_its_stream_is_taken_back() -> None:
 @pytest.mark.parametrize("fact", [fact for fact in IncidentKind if fact.startswith("stream_")])
 def test_every_incident_about_a_stream_names_its_next_step(fact: IncidentKind) -> None:
     assert "`projectionist adopt OrderSummary --reason …`" in remedy(fact, "OrderSummary")
+
+
+def test_what_is_well_has_nothing_to_say() -> None:
+    well = judge(KNOWN, SEEN, restored=True)
+    assert well == Judgement()
+    assert well == Judgement(
+        None, halted=False, text="", equal=False, gone=0, go_to=None, why="", doubt=False
+    )
+
+
+def test_of_a_stream_that_was_never_read_nothing_is_known() -> None:
+    assert MessageFingerprint() == MessageFingerprint(0, None, None)
+    assert (KNOWN.acked, KNOWN.quiet) == (0, False)
+
+
+def test_an_ack_floor_that_a_purge_has_raised_is_no_reason_to_read_again() -> None:
+    known = msgspec.structs.replace(KNOWN, seen=140)
+    purged: dict[str, Any] = {"known": known, "restored": True, "first_seq": 131, "at_floor": None}
+    assert judged(**purged, ack_floor=130) == (None, False, None)
+    assert judged(**purged, ack_floor=131) == (None, False, 101)
+
+
+def test_what_was_removed_unread_is_told_from_its_first_to_its_last_message() -> None:
+    found = judge(KNOWN, msgspec.structs.replace(SEEN, first_seq=121, at_floor=None), restored=False)
+    assert found.gone == 120
+    assert found.text.startswith("messages 101 to 120 were removed")
+
+
+def test_a_message_that_could_not_be_remembered_is_compared_with_nothing() -> None:
+    known = msgspec.structs.replace(KNOWN, floor=MessageFingerprint(100))
+    assert judged(known=known, at_floor=MessageFingerprint(100, b"any", "12:00")) == (None, False, None)
+
+
+def test_the_very_first_message_is_compared_like_any_other() -> None:
+    known = msgspec.structs.replace(KNOWN, floor=MessageFingerprint(1, b"first", "10:00"))
+    other = MessageFingerprint(1, b"other", "10:00")
+    assert judged(known=known, at_floor=other)[0] is IncidentKind.STREAM_REGRESSED
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        ({"last_seq": 120, "at_top": None}, "ends at 120"),
+        (
+            {"at_floor": MessageFingerprint(100, b"other", "10:00")},
+            "holds other messages where 100 was settled",
+        ),
+    ],
+)
+def test_another_stream_is_told_by_what_it_lacks_or_holds(seen: dict[str, Any], said: str) -> None:
+    assert judge(KNOWN, msgspec.structs.replace(SEEN, **seen), restored=False).text.endswith(said)
+
+
+def test_a_durable_that_counts_anew_and_stands_at_the_floor_was_moved_by_nobody() -> None:
+    assert judged(deliveries=0) == (None, False, None)
