@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from projectionist.ops.embedded import binaries, processes
+from projectionist.ops.embedded import binaries, postgres, processes
 
 CHOSEN = "OTHER_POSTGRES"
 
@@ -73,4 +73,5 @@ def major_of(program: Path) -> int:
 if os.environ.get(CHOSEN):
     _run_as_ever, processes.run = processes.run, _run  # type: ignore[assignment]
     _verify_wheel = binaries.verify
+    postgres.POSTGRES_MAJOR = major_of(_bin() / "postgres")  # type: ignore[attr-defined]
     binaries.postgres_bin, binaries.postgres_copy, binaries.verify = _bin, _copy, _verify  # type: ignore[assignment]

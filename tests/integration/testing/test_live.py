@@ -163,7 +163,7 @@ async def test_a_project_has_it_without_a_plugin_for_asyncio_and_with_several_wo
         cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTEST_ADDOPTS": "", "PYTHONPATH": str(tmp_path)},
     )
     said = (await process.communicate())[0].decode()
     assert "4 passed" in said, said
