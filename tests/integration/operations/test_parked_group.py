@@ -9,6 +9,7 @@ import pytest
 from tests.support import inspection
 from tests.support.cli import Cli
 from tests.support.consumer_harness import ConsumerHarness
+from tests.support.load import tuned
 from tests.support.parked_operations import (
     RETRY,
     WHY,
@@ -21,6 +22,8 @@ from tests.support.parked_operations import (
 )
 from tests.support.shop import OrderNoted, OrderPaid, shop
 
+from projectionist.core.settings.settings import BreakerLimits
+
 pytestmark = pytest.mark.asyncio
 
 
@@ -32,6 +35,7 @@ def sizes(shown: dict[str, list[dict[str, int]]]) -> list[tuple[int, ...]]:
 async def test_a_group_is_retried_in_growing_samples_while_some_of_each_get_through(
     live: ConsumerHarness, cli: Cli
 ) -> None:
+    tuned(live, policy={"breaker": BreakerLimits(open_s=1, maximum_s=1)})  # so many failures open it
     s = await failed_orders(live, 30)
     s.trouble.poison -= {f"bad {n}" for n in range(1, 31) if n not in (3, 12)}
     async with live.running(s.Orders):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 from tests.support import inspection
 from tests.support.cli import Cli
@@ -72,8 +73,9 @@ async def test_an_event_waits_for_a_right_that_is_missing_and_is_applied_once_it
         runner = named(live, Duty.RUNNER)
         await live.pool.execute(f"revoke {right} on {SCHEMA}.{table} from {runner}")
         await live.publish(OrderNoted("said"), "o1", 1)
+        brief = msgspec.structs.replace(live.policy, ack_wait_s=2.0)  # each try is a delivery
         with listening() as heard:
-            async with live.running(consumer, supervised=True, again=SOON):
+            async with live.running(consumer, supervised=True, again=SOON, policy=brief):
                 await heard.wait("worker.stuck", 3)
                 for state in ("parked", "quarantine"):
                     assert await inspection.count(live, state) == 0
