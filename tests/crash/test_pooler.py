@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from tests.crash.test_run import POINTS, assert_as_if_nothing_had_happened, scene, stop
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.load import Load, flowing, tuned
+from tests.support.load import Load, flowing, killed_twice, tuned
 from tests.support.pooler import Pooler, running_pooler
 from tests.support.process import projectionist
 from tests.support.shop import shop
@@ -143,14 +142,7 @@ async def test_a_postgresql_killed_behind_a_pooler_is_waited_for_and_nothing_is_
     with behind(live):
         async with live.running(s.Orders, s.Spend, processes=2):
             async with flowing(load):
-                for _ in range(2):
-                    with listening() as heard:
-                        await heard.wait("batch.acked", 10)
-                        live.servers.kill_postgres()
-                        await heard.wait("postgres.reach.ill")
-                        await asyncio.to_thread(live.servers.up)
-                        await heard.wait("postgres.reach.well")
-                        await heard.wait("batch.acked", heard.counts["batch.acked"] + 5)
+                await killed_twice(live)
             await live.settled(s.Orders, s.Spend)
     await load.check()
     assert await live.failed_tries() == 0

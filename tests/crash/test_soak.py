@@ -12,8 +12,8 @@ from tests.crash.test_sweep import commit
 from tests.support.proof import Figure
 from tests.support.servers import Servers
 from tests.support.soak import run_round
-from tests.support.soak_app import TWICE
-from tests.support.soak_faults import FAULTS, storm
+from tests.support.soak_app import EARLY_ACK, TWICE
+from tests.support.soak_faults import FAULTS, Fault, killed_before_a_commit, storm
 from tests.support.soak_report import report, table
 
 pytestmark = pytest.mark.asyncio
@@ -36,9 +36,15 @@ async def test_all_faults_one_after_the_other_leave_nothing_lost_doubled_or_stuc
 
 
 @pytest.mark.deadline(600)
-@pytest.mark.parametrize(("plant", "kind"), [(TWICE, "doubled")], ids=[TWICE])
-async def test_a_planted_fault_turns_the_table_of_a_soak_red(servers: Servers, plant: str, kind: str) -> None:
-    found = report([await run_round(servers, SEED, [storm], plant=plant, patience_s=PATIENCE_S)], [])
+@pytest.mark.parametrize(
+    ("plant", "fault", "kind"),
+    [(TWICE, storm, "doubled"), (EARLY_ACK, killed_before_a_commit, "acked before commit")],
+    ids=[TWICE, EARLY_ACK],
+)
+async def test_a_planted_fault_turns_the_table_of_a_soak_red(
+    servers: Servers, plant: str, fault: Fault, kind: str
+) -> None:
+    found = report([await run_round(servers, SEED, [fault], plant=plant, patience_s=PATIENCE_S)], [])
 
     assert found.broken[kind], table(found)
     assert not found.is_clean

@@ -12,7 +12,7 @@ import msgspec
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import OrderPaid, OrderPlaced
-from tests.support.waiting import HANG_S, cancelled
+from tests.support.waiting import HANG_S, cancelled, listening
 
 from projectionist.core.settings.secret import Url
 
@@ -99,3 +99,15 @@ async def flowing(load: Load, every_s: float = 0.02) -> AsyncIterator[None]:
         await asyncio.wait({task}, timeout=HANG_S)
         await cancelled(task)
     task.result()
+
+
+async def killed_twice(harness: ConsumerHarness) -> None:
+    """Kill PostgreSQL twice while batches go through, and wait each time until they do again."""
+    for _ in range(2):
+        with listening() as heard:
+            await heard.wait("batch.acked", 10)
+            harness.servers.kill_postgres()
+            await heard.wait("postgres.reach.ill")
+            await asyncio.to_thread(harness.servers.up)
+            await heard.wait("postgres.reach.well")
+            await heard.wait("batch.acked", heard.counts["batch.acked"] + 5)

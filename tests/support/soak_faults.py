@@ -62,6 +62,12 @@ async def relay_killed(ground: Ground) -> None:
     await _killed(ground, ground.fleet.relays, ground.random.choice(RELAY_MOMENTS))
 
 
+async def killed_before_a_commit(ground: Ground) -> None:
+    """A runner is killed when it has written a batch and not committed it, three times."""
+    for _ in range(3):
+        await _killed(ground, ground.fleet.runners, "batch.written")
+
+
 async def _killed(ground: Ground, workers: list[Worker], moment: str) -> None:
     victim = ground.random.choice(workers)
     await ground.fleet.stop(victim, signal.SIGKILL)
@@ -119,10 +125,7 @@ async def backends_ended(ground: Ground) -> None:
 
 async def postgres_cut(ground: Ground) -> None:
     """Every way to PostgreSQL ends, and no new one is to be had for a while."""
-    async with ground.fleet.until("postgres.reach.ill"):
-        ground.postgres.refusing = True
-        ground.postgres.cut()
-    ground.postgres.refusing = False
+    await _cut_off(ground, ground.postgres, "postgres.reach.ill")
 
 
 async def postgres_half_open(ground: Ground) -> None:
@@ -136,10 +139,14 @@ async def postgres_half_open(ground: Ground) -> None:
 
 async def nats_cut(ground: Ground) -> None:
     """Every way to NATS ends, and no new one is to be had for a while."""
-    async with ground.fleet.until("broker.disconnected"):
-        ground.nats.refusing = True
-        ground.nats.cut()
-    ground.nats.refusing = False
+    await _cut_off(ground, ground.nats, "broker.disconnected")
+
+
+async def _cut_off(ground: Ground, way: Gateway, noticed: str) -> None:
+    async with ground.fleet.until(noticed):
+        way.refusing = True
+        way.cut()
+    way.refusing = False
 
 
 async def nats_stalled(ground: Ground) -> None:

@@ -24,7 +24,7 @@ IDLE_S = 15.0
 CHECKED_S = 60.0
 """So long it is trusted that the tables are those of this release."""
 ALIVE_AFTER = (asyncpg.PostgresError, ProjectionistError)
-"""What a reading may end with and leave its connection in order."""
+"""Lists what a reading may end with and leave its connection in order."""
 
 
 class KeptConnection:

@@ -12,7 +12,7 @@ import pytest
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import Gateway, gateway
-from tests.support.load import Load, flowing, tuned
+from tests.support.load import Load, flowing, killed_twice, tuned
 from tests.support.process import projectionist, run_projectionist
 from tests.support.shop import shop
 from tests.support.waiting import Heard, eventually, listening, silent_for
@@ -31,14 +31,7 @@ async def test_a_postgresql_killed_under_load_is_waited_for_and_nothing_is_lost_
     load = Load(live, s)
     async with live.running(s.Orders, s.Spend, processes=2):
         async with flowing(load):
-            for _ in range(2):
-                with listening() as heard:
-                    await heard.wait("batch.acked", 10)
-                    live.servers.kill_postgres()
-                    await heard.wait("postgres.reach.ill")
-                    await asyncio.to_thread(live.servers.up)
-                    await heard.wait("postgres.reach.well")
-                    await heard.wait("batch.acked", heard.counts["batch.acked"] + 5)
+            await killed_twice(live)
         await live.settled(s.Orders, s.Spend)
 
     await load.check()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import asyncpg
 import pytest
 from tests.support import inspection
@@ -21,6 +22,7 @@ from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.postgres import connections
 from projectionist.runner.database.barrier import barrier_key
+from projectionist.runner.database.dead_sessions import DeadSessions
 from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.process.run import MOST_CONNECTIONS
 from projectionist.runner.stream_guard import observe
@@ -131,14 +133,53 @@ async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Co
         endless = asyncio.create_task(
             frozen.fetch("select repeat('x', 1000) from generate_series(1, 300000)")
         )
-        with listening() as heard:
-            await live.publish(OrderPlaced("ann", 1), "o1", 2)
-            await heard.wait("peers.ended")
-            await live.settled(s.Orders)
+        try:
+            with listening() as heard:
+                await live.publish(OrderPlaced("ann", 1), "o1", 2)
+                await heard.wait("peers.ended")
+                await live.settled(s.Orders)
+        finally:
+            frozen.terminate()
+            await asyncio.gather(endless, return_exceptions=True)
 
-    frozen.terminate()
-    await asyncio.gather(endless, return_exceptions=True)
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
+
+
+async def test_an_ended_session_is_told_of_though_whoever_waited_is_through_before_the_answer(
+    live: ConsumerHarness,
+) -> None:
+    await live.migrate(shop(live.stream).Orders)
+    frozen = await asyncpg.connect(live.database, server_settings=OURS)
+    waiting = await asyncpg.connect(live.database, server_settings=OURS)
+    through = asyncio.Event()
+
+    class Late:
+        """Gives an answer once it is of no use any more."""
+
+        async def fetch(self, query: str, *args: object) -> list[asyncpg.Record]:
+            rows = await live.pool.fetch(query, *args)
+            if rows:
+                await through.wait()
+                await anyio.sleep(0.01)
+            return rows
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Any]:
+        yield Late()
+
+    await live.fetch(
+        "insert into {s}.runners (consumer, instance, host, pid, backends)"
+        " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int] from {s}.consumers",
+        frozen.get_server_pid(),
+    )
+    await frozen.execute(f"begin; update {SCHEMA}.consumers set epoch = epoch")
+    with listening() as heard:
+        async with DeadSessions(lend, SCHEMA, 0.001).terminating_blockers(waiting.get_server_pid()):
+            await waiting.execute(f"update {SCHEMA}.consumers set epoch = epoch")
+            through.set()
+    assert heard.counts["peers.ended"] == 1
+    for one in (frozen, waiting):
+        one.terminate()
 
 
 async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: ConsumerHarness) -> None:

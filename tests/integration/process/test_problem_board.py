@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import pytest
 from tests.integration.doctor.test_doctor import examined, waits
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.shop import shop
+from tests.support.waiting import HANG_S, cancelled
 
 from projectionist.core.retry_policy import RetryPolicy
 from projectionist.ops.commands import status
@@ -90,6 +94,26 @@ async def test_problems_of_an_ended_process_are_hidden_and_removed_by_the_next_o
 
     await board_of(live, [AWAY]).step()
     assert await inspection.rows(live, "setbacks", "consumer") == [("Spend",)]
+
+
+async def test_what_is_carried_out_while_its_process_is_stopped_is_taken_back(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out, execute = asyncio.Event(), asyncpg.Connection.execute
+
+    async def unanswered(connection: Any, query: str, *args: object, timeout: float | None = None) -> str:
+        status = await execute(connection, query, *args, timeout=timeout)
+        if "setbacks" in query and not carried_out.is_set():
+            carried_out.set()
+            await asyncio.sleep(HANG_S)
+        return status
+
+    monkeypatch.setattr(asyncpg.Connection, "execute", unanswered)
+    running = asyncio.create_task(board_of(live, [OVER]).run())
+    await carried_out.wait()
+    assert len((await look(live.settings)).setbacks) == 1
+    await cancelled(running)
+    assert (await look(live.settings)).setbacks == []
 
 
 async def test_a_chore_is_told_of_when_it_fails_again_and_again_until_it_goes_well(

@@ -51,12 +51,12 @@ class CodeState(NamedTuple):
 
 
 class TypeCounts(NamedTuple):
-    """What became of the events of one type."""
+    """Tells what became of the events of one type."""
 
     type: str
     columns: list[tuple[str, int]]
     besides: str
-    """What else became of some, the most first."""
+    """Tells what else became of some, the most first."""
 
 
 def counts_by_type(counted: Iterable[Counted]) -> list[TypeCounts]:

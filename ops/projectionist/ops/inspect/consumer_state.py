@@ -1,4 +1,4 @@
-"""What is known of one consumer beside its status, read by one statement, for whoever shows it."""
+"""Tells what is known of one consumer beside its status, read by one statement, for whoever shows it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RegisteredView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerState(msgspec.Struct, frozen=True):
-    """What was found."""
+    """Holds what was found."""
 
     counted: list[Counted]
     """By event type."""

@@ -60,10 +60,10 @@ _TRANSACTION = {
     for name, value in SESSION.items()
     if name != "default_transaction_isolation" and not name.startswith("tcp_")
 }
-"""What of it is set in each transaction behind a pooler."""
+"""Holds what of it is set in each transaction behind a pooler."""
 
 GREETED = "projectionist"
-"""What a pooler is told at first: sessions bear the names of their transactions, and others' between them."""
+"""Names us to a pooler at first: sessions bear the names of their transactions, and others' between them."""
 
 OS_USER = "projectionist.os_user"
 """The setting by which a session says under which account its process runs: the audit trail keeps it."""

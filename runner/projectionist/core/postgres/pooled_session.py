@@ -25,7 +25,7 @@ else:
     _Plain = asyncpg.Connection
 
 NO_STATEMENT_MODE = "statement pooling"
-"""What pgbouncer says to a BEGIN in the mode in which there are no transactions."""
+"""Is what pgbouncer says to a BEGIN in the mode in which there are no transactions."""
 MOST_KNOWN = 500
 """So many statements of ours are known by what their arguments and columns are like."""
 _BEGIN, _ENDS = "BEGIN", ("COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
@@ -41,6 +41,7 @@ class PooledSession(_Plain):
         super().__init__(protocol, transport, *rest)
         watch(transport.get_extra_info("socket"))
         # The driver would switch it off for the session, which is the next borrower's then. Ours have it off.
+        # The stubs leave it out.
         self._server_caps = self._server_caps._replace(jit=False)  # type: ignore[has-type]
         self._opening = ""
         self._known: dict[tuple[str, Any, Any], Any] = {}
@@ -114,12 +115,9 @@ class PooledSession(_Plain):
         try:
             async with self.transaction():
                 return await run()
-        except Exception:
-            raise
-        except (
-            BaseException
-        ):  # cancelled, perhaps in the middle of its end: nobody waits for a session in such a state
-            self.terminate()
+        except BaseException as error:
+            if not isinstance(error, Exception):  # cancelled, perhaps in the middle of the transaction's end
+                self.terminate()
             raise
 
     async def _begun(self, query: str, timeout: float | None) -> str:
@@ -152,10 +150,10 @@ class PooledSession(_Plain):
         """
         about = query, options.get("record_class"), options.get("ignore_custom_codec")
         if options.get("named") or not is_own(query):
-            return await super()._get_statement(query, timeout, **options | {"named": ""})  # type: ignore[misc]
+            return await super()._get_statement(query, timeout, **options | {"named": ""})  # type: ignore[misc]  # private, and not in the stubs
         found = self._known.get(about) if options.get("use_cache", True) else None
         if found is None:
-            found = await super()._get_statement(query, timeout, **options)  # type: ignore[misc]
+            found = await super()._get_statement(query, timeout, **options)  # type: ignore[misc]  # as above
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[about] = found
@@ -165,7 +163,7 @@ class PooledSession(_Plain):
 
 def greeted(connection: Connection) -> int:
     """Return the process that whoever answered the connection has named: the server's own, or a pooler's invention."""
-    return _Plain.get_server_pid(connection)  # type: ignore[arg-type]
+    return _Plain.get_server_pid(connection)  # type: ignore[arg-type]  # a pool lends a proxy of it
 
 
 def is_lent(connection: Connection) -> bool:

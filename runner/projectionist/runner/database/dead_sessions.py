@@ -65,19 +65,22 @@ class DeadSessions:
             await anyio.sleep(LOOK_EVERY_S)
             try:
                 async with self._lend() as connection:
-                    ended = await connection.fetch(
-                        self._sql["terminate_blocking_dead_sessions"], backend_pid, self.silence_s
-                    )
+                    # Whom it kept waiting may be through before this is answered: it is told all the same.
+                    with anyio.CancelScope(shield=True):
+                        _tell_ended(
+                            await connection.fetch(
+                                self._sql["terminate_blocking_dead_sessions"], backend_pid, self.silence_s
+                            )
+                        )
                     strangers = await connection.fetch(self._sql["select_foreign_blockers"], backend_pid)
             except Exception as error:  # noqa: BLE001  whoever waits goes on waiting, and is told why by its own session
                 level = logging.DEBUG if is_transient(error) else logging.WARNING
                 log.log(level, "what keeps others waiting cannot be looked at: %s", error, extra=_ABOUT)
-                ended = strangers = []
+                strangers = []
             for row in strangers:
                 if row["pid"] not in named:
                     named.add(row["pid"])
                     _tell_stranger(row)
-            _tell_ended(ended)
 
 
 def _tell_ended(rows: Sequence[Record]) -> None:

@@ -159,10 +159,7 @@ class DatabaseAccess(SharedPool):
         """Close incidents that have been refuted, or settled by an act on what they are about. Whoever serves the
         consumer has opened its durable as ours, so what was told of other hands is over."""
         async with self.store(consumer) as store:
-            closed = [
-                *await store.rows("close_settled_incidents"),
-                *await store.rows("close_owner_incidents"),
-            ]
+            closed = await store.rows("close_settled_incidents")
         for row in closed:
             log.info(
                 "%s: incident %d (%s) is closed: %s",

@@ -63,7 +63,8 @@ class ProblemBoard:
         self._access = access
         self._look = look
         self._upsert = Statements("projectionist.runner", schema)["upsert_process_problems"]
-        self._written: list[ProcessProblem] = []
+        self._written: list[ProcessProblem] | None = []
+        """What the table holds of this process; None while it may be either."""
         self._repeat_at = 0.0
 
     async def run(self) -> None:
@@ -74,7 +75,7 @@ class ProblemBoard:
                 await chore.step()
                 await anyio.sleep(LOOKED_S)
         finally:
-            with anyio.move_on_after(1, shield=True):
+            with anyio.move_on_after(2, shield=True):
                 self._look = tuple
                 await chore.step()
 
@@ -85,6 +86,7 @@ class ProblemBoard:
             await self._write(found)
 
     async def _write(self, found: Sequence[ProcessProblem]) -> None:
+        self._written = None  # a statement that is cut off may have been carried out
         columns = zip(*map(msgspec.structs.astuple, found), strict=True) if found else [()] * 5
         async with self._access.at_once() as connection:
             await connection.execute(

@@ -1,5 +1,6 @@
 -- Closes open incidents of a consumer whose matter is settled, and says by what: a gap of which nothing is missing any more,
--- an event that was put aside or stumbled over and is decided about since.
+-- an event that was put aside or stumbled over and is decided about since, a durable or a database in other hands: whoever
+-- asks serves the consumer over a durable of this database.
 with asked as (
     select * from {schema}.incidents
     where consumer = $1 and closed is null
@@ -44,8 +45,13 @@ with asked as (
     from asked a
     join {schema}.inbox i on i.consumer = $1 and i.source = a.source and i.id = a.id
     where a.kind = 'fault' and i.state not in ('parked', 'quarantined')
+), hands as (
+    select a.number, format('durable %s is this database''s', c.durable) as what
+    from {schema}.incidents a
+    join {schema}.consumers c on c.number = a.consumer
+    where a.consumer = $1 and a.closed is null and a.kind in ('database_copied', 'durable_taken')
 )
 update {schema}.incidents i set closed = clock_timestamp(), settled = over.what
-from (select * from gaps union all select * from aside union all select * from faults) over
+from (select * from gaps union all select * from aside union all select * from faults union all select * from hands) over
 where i.number = over.number and i.closed is null
 returning i.number, i.kind, i.aggregate, i.settled
