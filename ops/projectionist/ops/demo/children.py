@@ -76,6 +76,8 @@ async def children(settings: Settings, app: str, mailbox: Path) -> AsyncIterator
         "PROJECTIONIST_POSTGRES__URL": settings.postgres.url.reveal() if settings.postgres.url else "",
         "PROJECTIONIST_NATS__URL": settings.nats.url[0].reveal(),
         "SHOP_MAILBOX": str(mailbox),
+        # Whoever looks on would take the usual minute, in which an event may be late, for a fault.
+        "PROJECTIONIST_CONSUMER_DEFAULTS__LATE_S": "10",
     }
     # In a folder of their own, and without our variables: the settings of the project around us are not the demo's.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
