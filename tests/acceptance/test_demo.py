@@ -6,24 +6,24 @@ import asyncio
 import json
 import os
 import re
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
-from tests.support.process import run_projectionist
-from tests.support.waiting import HANG_S, eventually
+from tests.support import console_pictures
+from tests.support.process import ROOT, run_projectionist
+from tests.support.waiting import HANG_S
 
 from projectionist.core.settings.secret import Url
 from projectionist.core.settings.settings import Nats, Postgres, Settings
 from projectionist.ops.demo.children import DemoError, DemoProcess, children
 from projectionist.ops.demo.play import APP
-from projectionist.ops.embedded.processes import free_port
 
 pytestmark = pytest.mark.asyncio
+
+GUIDE = (ROOT / "docs" / "guide" / "console.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -54,45 +54,18 @@ async def test_the_demo_shows_the_main_job_and_leaves_nothing_behind(tmp_path: P
     assert (outcome["mails"], outcome["doubled"]) == (300, 0)
 
 
-async def test_with_a_console_the_shop_stays_up_with_trouble_to_mend(tmp_path: Path, empty: Path) -> None:
-    place = f"127.0.0.1:{free_port()}"
-    process = await asyncio.create_subprocess_exec(
-        *(
-            sys.executable,
-            "-m",
-            "projectionist.ops",
-            "demo",
-            "--orders",
-            "20",
-            "--console",
-            "--listen",
-            place,
-        ),
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(empty)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(HANG_S):
-            link = (await process.stdout.readuntil(b"\n")).decode().rpartition("link=")[2].strip()
-        async with httpx.AsyncClient(base_url=f"http://{place}", follow_redirects=True) as ann:
-            form = {"link": link, "name": "ann"}
-            assert (await ann.post("/login", data=form, headers={"origin": f"http://{place}"})).is_success
+def names_in(folder: Path) -> set[str]:
+    return {one.name for one in folder.iterdir()}
 
-            async def has_trouble() -> bool:
-                said = [
-                    (await ann.get(path)).text
-                    for path in ("/waiting?cause=failed", "/aggregate?name=order/order-gap")
-                ]
-                dead = (await ann.get("/outbox")).text
-                return "payment.received" in said[0] and "Accept the gap" in said[1] and "dead" in dead
 
-            await eventually(has_trouble)
-    finally:
-        process.send_signal(signal.SIGINT)
-        code = await process.wait()
+async def test_with_a_console_the_shop_stays_up_to_be_mended_and_pictures_are_taken(
+    tmp_path: Path, empty: Path
+) -> None:
+    code = await console_pictures.take(tmp_path, orders=20, whole_minute=False, TMPDIR=str(empty))
     assert code == 0
+    taken = names_in(tmp_path)
+    assert taken == names_in(console_pictures.FOLDER), "`make pictures` takes them anew"
+    assert {name for name in taken if name not in GUIDE} == set()
 
 
 DYING = """

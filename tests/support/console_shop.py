@@ -17,10 +17,15 @@ CANARY = "canary-4711"
 NAMED = quote(HOSTILE)
 INTENT = """
     insert into projectionist.intents
-        (key, consumer, source, id, slot, class, provider, destination, on_dead, body, hash)
-    values ('one', 1, 'shop', 'e1', 's', 'Receipt', 'email', 'https://mail.example/CANARY', 'pass', 'CANARY', '');
+        (key, consumer, source, id, slot, class, provider, destination, ordering, on_dead, body, hash)
+    select key, 1, 'shop', 'e1', key, 'Receipt', 'email', 'https://mail.example/CANARY', 'HOSTILE', 'block',
+        'CANARY', ''
+    from unnest('{one,two}'::text[]) key;
     insert into projectionist.outbox (seq, provider, destination, lane, place, state, error)
-    select seq, provider, destination, key, seq, 'dead', '550 CANARY' from projectionist.intents where key = 'one'"""
+    select seq, provider, destination, ordering, seq, 'dead', '550 CANARY' from projectionist.intents where key = 'one'
+    union all
+    select seq, provider, destination, ordering, seq, 'ready', null from projectionist.intents where key = 'two'"""
+"""One that is dead, and another that stands behind it."""
 OPERATION = """
     with made as (
         insert into projectionist.operations
@@ -90,7 +95,7 @@ async def troubled(live: ConsumerHarness) -> Any:
         f"stepped over: {HOSTILE}",
     )
     live.tampered = True
-    await live.pool.execute(INTENT.replace("CANARY", CANARY))
+    await live.pool.execute(INTENT.replace("CANARY", CANARY).replace("HOSTILE", HOSTILE))
     await live.pool.execute(OPERATION, HOSTILE)
     await live.pool.execute(COUNTED, TYPES, OUTCOMES)
     return made

@@ -76,6 +76,13 @@ class Visitor:
         """Click a link."""
         await self.page.get_by_role("link", name=name).first.click()
 
+    async def turn_to(self, entry: str) -> None:
+        """Click an entry of the menu, which has to be opened on a phone."""
+        menu = self.page.get_by_role("button", name="Menu")
+        if await menu.is_visible():
+            await menu.click()
+        await self.page.get_by_role("navigation", name="Console").get_by_role("link", name=entry).click()
+
     async def press(self, name: str) -> None:
         """Click a button."""
         await self.page.get_by_role("button", name=name).first.click()

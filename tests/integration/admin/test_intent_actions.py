@@ -160,6 +160,40 @@ async def test_a_dead_one_that_blocks_is_sent_first_or_discarded(harness: Outbox
     assert stub.executions == {second: 1}
 
 
+async def test_lanes_that_stand_are_told_with_their_head_and_until_when(harness: Outbox) -> None:
+    assert await seen(harness, "lanes") == {"lanes": []}
+    stub = scripted()
+    blocked = await harness.want(lane="order/0", on_dead="block")
+    later, passed = await harness.want(lane="order/1"), await harness.want(lane="order/2")
+    stub.script = {
+        key: [answer(Outcome.REFUSED, reason="quota used up", status="402")] for key in (blocked, passed)
+    }
+    stub.script[later] = [answer(Outcome.RETRY, reason="busy", status="503")]
+
+    async def waits() -> bool:
+        return (await harness.row(later))["due"] is not None
+
+    async with harness.relaying(made(stub, retry=SLOW)):
+        for key in (blocked, passed):
+            await harness.becomes(key, "dead")
+        await eventually(waits)
+    for lane, count in (("order/0", 2), ("order/1", 1), ("order/2", 3), ("order/3", 2)):
+        for _ in range(count):
+            await harness.want(lane=lane)
+
+    lanes = (await seen(harness, "lanes"))["lanes"]
+    assert [(one["ordering"], one["behind"], one["state"], one["key"]) for one in lanes] == [
+        ("order/0", 2, "dead", blocked),
+        ("order/1", 1, "ready", later),
+    ], "a dead head that is passed, and one that is to be sent, hold nobody"
+    assert [one["error"] for one in lanes] == [f"refused 402 [{QUOTA}]", f"retry 503 [{digest('busy')}]"]
+    assert [one["due"] is None for one in lanes] == [True, False]
+    assert len((await seen(harness, "lanes", "--limit", "1"))["lanes"]) == 1
+    assert (await seen(harness, "lanes", "--provider", "other"))["lanes"] == []
+    assert (await cli(harness, "lanes")).code == 3
+    assert (await cli(harness, "lanes", "--state", "dead")).code == 2
+
+
 async def test_what_was_carried_out_is_resolved_as_sent_and_those_behind_it_go_on(harness: Outbox) -> None:
     key = await in_doubt(harness)
     behind = await harness.want(lane="order/1")

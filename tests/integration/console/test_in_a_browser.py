@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, ViewportSize, expect
 from tests.support import inspection
 from tests.support.chromium import chromium
 from tests.support.console_client import behind, serving
-from tests.support.console_visitor import Visitor, Visitors, visiting
+from tests.support.console_visitor import DESK, PHONE, Visitor, Visitors, visiting
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.gateway import gateway
 from tests.support.shop import OrderNoted, OrderPaid, OrderPlaced, shop
@@ -62,10 +62,11 @@ async def shown(ann: Visitor, answer: str) -> bool:
     return answer in await ann.said()
 
 
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 async def test_a_poison_is_seen_retried_after_the_fix_drained_and_audited(
-    live: ConsumerHarness, s: Any, visitors: Visitors
+    live: ConsumerHarness, s: Any, visitors: Visitors, size: ViewportSize
 ) -> None:
-    ann = await visitors.logged_in()
+    ann = await visitors.logged_in(viewport=size)
     async with live.running(s.Orders):
         await eventually(lambda: shown(ann, "Nobody has to act."))
         s.trouble.poison.update(f"bad {n}" for n in range(ORDERS))
@@ -83,16 +84,16 @@ async def test_a_poison_is_seen_retried_after_the_fix_drained_and_audited(
         await ann.press("Retry")
         await answered(ann, "It has ended: stopped by its sample.")
         s.trouble.poison.clear()
-        await ann.follow("Waiting")
+        await ann.turn_to("Waiting")
         await ann.page.locator(".grid .open").first.click()
         await ann.follow("Retry…")
         await ann.write("Reason", "mended by release 7")
         await ann.press("Retry")
         await answered(ann, f"Nobody has to act. {ORDERS} done.")
         await inspection.reaches(0, inspection.count_parked, live)
-    await ann.follow("Waiting")
+    await ann.turn_to("Waiting")
     await answered(ann, "No event is parked.")
-    await ann.follow("Audit")
+    await ann.turn_to("Audit")
     await expect(ann.page.locator("tbody")).to_contain_text("mended by release 7")
     assert await live.head(s.Orders, "order/o1") == (3, "clear", 0)
 

@@ -83,6 +83,12 @@ async def test_a_consumer_shows_where_it_stands_and_one_that_is_none_says_so(ann
     assert "there is no consumer '<b>'" in said
 
 
+async def test_a_lane_that_stands_is_shown_with_its_head_and_how_many_it_keeps(ann: Browser) -> None:
+    said = text_of(await ann.see("/outbox")).partition("Lanes that stand")[2].partition("Providers")[0]
+    assert f"1 {HOSTILE} email dead" in said
+    assert "once decided" in said
+
+
 async def test_an_incident_is_closed_with_a_reason_as_by_the_command_line(
     live: ConsumerHarness, cli: Cli, ann: Browser
 ) -> None:

@@ -145,7 +145,7 @@ async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Co
     assert await live.head(s.Orders, "order/o1") == (2, "clear", 0)
 
 
-async def test_an_ended_session_is_told_of_though_whoever_waited_is_through_before_the_answer(
+async def test_an_ended_session_is_told_of_though_nobody_waits_for_the_answer_any_more(
     live: ConsumerHarness,
 ) -> None:
     await live.migrate(shop(live.stream).Orders)

@@ -28,15 +28,15 @@ ROWS = 50
 
 
 async def show(context: ConsoleContext, request: Request) -> Response:
-    """Show providers, and groups of intents: those that wait for somebody first."""
+    """Show providers, groups of intents, those that wait for somebody first, and lanes that stand."""
     given: Mapping[str, str] = request.query_params
     seen = await context.look(request)
     async with context.reading() as db:
         actions = IntentActions(db.connection, db.schema)
-        found, outcomes = await actions.groups_page(intent_filter(given))
+        found = await actions.groups_page(intent_filter(given), ROWS)
     rows = []
-    for one in found:
-        row = without_content(msgspec.structs.asdict(one), outcomes.get(one.sample, ""))
+    for one in found.groups:
+        row = without_content(msgspec.structs.asdict(one), found.outcomes.get(one.sample, ""))
         chosen = {"state": one.state, "provider": one.provider}
         row["chosen"] = chosen | ({"error": digest(one.error)} if one.error else {})
         rows.append(row)
@@ -50,6 +50,11 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         scheduled=seen.status.outbox.scheduled,
         waiting=[row for row in rows if row["state"] in FOR_A_PERSON],
         others=[row for row in rows if row["state"] not in FOR_A_PERSON],
+        lanes=[
+            without_content(msgspec.structs.asdict(lane), found.outcomes.get(lane.key, ""))
+            for lane in found.lanes
+        ],
+        for_a_person=FOR_A_PERSON,
         provider=given.get("provider") or None,
         command=command_line("outbox", "list", *options(given, INTENTS)),
     )

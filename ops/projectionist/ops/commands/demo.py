@@ -21,7 +21,7 @@ HELP = "play a small shop on a PostgreSQL and a NATS that are started for it and
 EXAMPLE = """
 projectionist demo                  some 20,000 events, among them duplicates, reordered and lost ones
 projectionist demo --orders 500     a short one
-projectionist demo --console        keeps the shop up, with three things to mend by hand in a browser
+projectionist demo --console        keeps the shop up, with four things to mend by hand in a browser
 """
 
 NEXT = """
@@ -35,7 +35,8 @@ What to try next
 
 
 TOUR = """
-Three things wait for you in the shop: a payment that cannot be applied, one that was lost, a mail to nowhere.
+Four things wait for you in the shop: a payment that cannot be applied, one that was lost, a mail to nowhere, a
+message that nobody can read.
 docs/guide/console.md leads through them in ten minutes. Ctrl-C ends the shop and deletes its data.
 """
 

@@ -35,6 +35,7 @@ HELP = "list intents, show one, and retry, discard or resolve those that wait fo
 EXAMPLE = """
 projectionist outbox list                               what is not sent, by state, provider and error
 projectionist outbox list --state dead --each           one line an intent
+projectionist outbox lanes                              ordering keys that stand, behind what, until when
 projectionist outbox show KEY                           one intent, its attempts, what was done by hand
 projectionist outbox show KEY --reveal --reason "ticket 7"   its content and the answers too, on record
 projectionist outbox retry --state dead --provider email --reason "quota raised"         a sample first
@@ -46,7 +47,7 @@ projectionist outbox webhook-secret hooks https://acme.example/in    what the re
 
 OPERATIONS = ("retry", "discard")
 """What is an operation where it is done to all that filters choose."""
-ACTS = ("list", "show", "retry", "discard", "resolve", "webhook-secret")
+ACTS = ("list", "lanes", "show", "retry", "discard", "resolve", "webhook-secret")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +69,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--error", help="only those with this error, as the list shows it, or its [digest]")
     parser.add_argument("--older-than", type=float, metavar="SECONDS", help="only those written so long ago")
     parser.add_argument("--each", action="store_true", help="list one line an intent instead of groups")
-    parser.add_argument("--limit", type=app_arguments.whole, default=50, help="lines of --each (default: 50)")
+    parser.add_argument(
+        "--limit", type=app_arguments.whole, default=50, help="lines of --each and of lanes (default: 50)"
+    )
     parser.add_argument(
         "--all", action="store_true", help="act on all that the filters choose, not on a sample of one"
     )
@@ -104,8 +107,10 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(
             "webhook-secret takes a provider and a URL", remedy="As in: hooks https://acme.example/in"
         )
-    if args.act == "list" and args.keys:
-        raise UsageError("list takes no KEY", remedy="Use show for one intent")
+    if args.act in ("list", "lanes") and args.keys:
+        raise UsageError(f"{args.act} takes no KEY", remedy="Use show for one intent")
+    if args.act == "lanes" and _given(args).keys() - {"provider"}:
+        raise UsageError("lanes takes no filter but --provider")
     if args.act in ("retry", "discard", "resolve"):
         if bool(args.keys) == chosen:
             raise UsageError(
@@ -163,6 +168,8 @@ async def _run(args: argparse.Namespace) -> int:
         verbs = IntentActions(db.connection, db.schema)
         if args.act == "list":
             return await _list(db.connection, db.schema, verbs, chosen, args)
+        if args.act == "lanes":
+            return await _show_lanes(db, verbs, args)
         if args.act == "show":
             return await _show(db.connection, db.schema, verbs, args)
         return await _change(db, verbs, chosen, args)
@@ -198,6 +205,17 @@ async def _list(
         say("\n" + "\n".join(f"{one.about}: {one.text}. {one.remedy}" for one in troubles))
     waits = troubles or any(group.state in FOR_A_PERSON for group in groups)
     return Exit.ATTENTION if waits else Exit.DONE
+
+
+async def _show_lanes(db: Database, verbs: IntentActions, args: argparse.Namespace) -> int:
+    from projectionist.outbox.admin.intent_actions import FOR_A_PERSON
+
+    lanes = await verbs.lanes(args.provider, args.limit)
+    heads = {lane.key: msgspec.structs.asdict(lane) for lane in lanes}
+    rows = await _told(db.connection, db.schema, verbs, heads, args)
+    columns = ("behind", "provider", "ordering", "state", "attempt", "due", "error", "key")
+    show_result(args, {"lanes": rows}, lines(rows, columns) or "no lane stands")
+    return Exit.ATTENTION if any(lane.state in FOR_A_PERSON for lane in lanes) else Exit.DONE
 
 
 async def _told(

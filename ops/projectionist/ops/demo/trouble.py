@@ -1,4 +1,5 @@
-"""What the demo leaves to be mended by hand: a payment that cannot be applied, one that was lost, a mail to nowhere."""
+"""What the demo leaves to be mended by hand: a payment that cannot be applied, one that was lost, a mail to nowhere, a
+message that nobody can read."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from projectionist.core import cloudevents
 from projectionist.core.nats import connections
 from projectionist.ops.demo.children import DemoError, children
 from projectionist.ops.demo.history import DemoEvent
@@ -33,6 +37,8 @@ HISTORIES: dict[str, tuple[tuple[int, Event], ...]] = {
     "order-mail": ((1, _placed("nowhere")), (2, PaymentReceived(4200))),
 }
 
+UNREADABLE = DemoEvent("order", "order-unread", 1, _placed("cid@example.org"))
+
 
 async def keep_up(settings: Settings, serve: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
     """Run the shop with trouble in it while `serve` serves its console, given what to call when told to end."""
@@ -58,6 +64,8 @@ async def publish(settings: Settings) -> None:
                 for version, event in history
             ]
             drafts = [draft(publisher, one, correlation=f"checkout-{one.aggregate}") for one in facts]
-            await publisher.publish_many(drafts)
+            strange = draft(publisher, UNREADABLE)
+            headers = strange.headers | {cloudevents.DEFAULTS["version"]: "first"}
+            await publisher.publish_many([*drafts, msgspec.structs.replace(strange, headers=headers)])
     finally:
         await client.close()

@@ -86,6 +86,28 @@ class IntentEntry(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
+class StandingLane(msgspec.Struct, frozen=True, kw_only=True):
+    """A lane in which others stand behind an intent, its head, that waits for somebody or for a time: `due`."""
+
+    provider: str
+    ordering: str
+    behind: int
+    key: str
+    state: IntentState
+    attempt: int
+    created: datetime
+    due: datetime | None
+    error: str | None
+
+
+class GroupsPage(msgspec.Struct, frozen=True):
+    """Groups of intents, the lanes that stand, and how the last attempts of samples and heads have ended."""
+
+    groups: list[IntentGroup]
+    lanes: list[StandingLane]
+    outcomes: dict[str, str]
+
+
 class IntentPage(msgspec.Struct, frozen=True):
     """The first of some intents, how many there are, and how the last attempts of those that are shown have ended."""
 
@@ -132,13 +154,24 @@ class IntentActions:
         await self.opened()
         return await self._connection.fetch(self._sql["select_intents"], *chosen.arguments(), limit)
 
-    async def groups_page(self, chosen: IntentFilter) -> tuple[list[IntentGroup], dict[str, str]]:
-        """Return intents as `groups` does, and how the last attempt of each sample has ended."""
+    async def lanes(self, provider: str | None, limit: int) -> list[StandingLane]:
+        """Return lanes that stand, of all providers or of one, those with the most intents first."""
         await self.opened()
-        row = await self._connection.fetchrow(self._sql["select_intent_groups_page"], *chosen.arguments())
+        rows = await self._connection.fetch(self._sql["select_standing_lanes"], provider, limit)
+        return [msgspec.convert(dict(row), StandingLane) for row in rows]
+
+    async def groups_page(self, chosen: IntentFilter, limit: int) -> GroupsPage:
+        """Return intents as `groups` does, and so many lanes as `lanes` does."""
+        await self.opened()
+        given = (*chosen.arguments(), limit)
+        row = await self._connection.fetchrow(self._sql["select_intent_groups_page"], *given)
         assert row is not None, "it always answers"
         decode = msgspec.json.decode
-        return decode(row["groups"], type=list[IntentGroup]), _outcomes(decode(row["outcomes"]))
+        return GroupsPage(
+            decode(row["groups"], type=list[IntentGroup]),
+            decode(row["lanes"], type=list[StandingLane]),
+            _outcomes(decode(row["outcomes"])),
+        )
 
     async def page(self, chosen: IntentFilter, limit: int) -> IntentPage:
         """Return the first of the chosen, the oldest first, and how many there are."""
