@@ -295,7 +295,8 @@ async def test_the_broker_is_never_asked_inside_a_transaction(
     await live.publish(OrderPlaced("ann", 5), "o1", 1)
     await live.settle(s.Orders, policy=POLICY)
 
-    assert open_ones == [0] * 5
+    assert len(open_ones) >= 5
+    assert set(open_ones) == {0}
 
 
 async def test_a_fetch_and_a_drain_stop_at_a_number_of_bytes(live: ConsumerHarness) -> None:
