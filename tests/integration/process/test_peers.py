@@ -107,6 +107,15 @@ async def test_who_sleeps_in_a_batch_stops_nobody_and_awake_again_neither_commit
     await load.check()
 
 
+async def held_elsewhere(harness: ConsumerHarness, session: asyncpg.Connection[Any]) -> None:
+    """Have a session be that of another process of the consumer."""
+    await harness.fetch(
+        "insert into {s}.runners (consumer, instance, host, pid, backends)"
+        " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int] from {s}.consumers",
+        session.get_server_pid(),
+    )
+
+
 async def ledger(harness: ConsumerHarness) -> list[list[tuple[object, ...]]]:
     """What a batch leaves behind, but for counts of what came again."""
     tables = ("orders", "spend", "{s}.inbox", "{s}.positions", "{s}.intents", "{s}.duplicates")
@@ -124,11 +133,7 @@ async def test_a_session_that_hangs_in_the_middle_of_an_answer_is_ended(live: Co
         await live.settled(s.Orders)
         await frozen.execute("begin")
         await frozen.execute(f"update {SCHEMA}.positions set version = version")
-        await live.fetch(
-            "insert into {s}.runners (consumer, instance, host, pid, backends)"
-            " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int] from {s}.consumers",
-            frozen.get_server_pid(),
-        )
+        await held_elsewhere(live, frozen)
         frozen._transport.pause_reading()  # type: ignore[attr-defined]  # the stubs leave it out
         endless = asyncio.create_task(
             frozen.fetch("select repeat('x', 1000) from generate_series(1, 300000)")
@@ -167,11 +172,7 @@ async def test_an_ended_session_is_told_of_though_nobody_waits_for_the_answer_an
     async def lend() -> AsyncIterator[Any]:
         yield Late()
 
-    await live.fetch(
-        "insert into {s}.runners (consumer, instance, host, pid, backends)"
-        " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int] from {s}.consumers",
-        frozen.get_server_pid(),
-    )
+    await held_elsewhere(live, frozen)
     await frozen.execute(f"begin; update {SCHEMA}.consumers set epoch = epoch")
     with listening() as heard:
         async with DeadSessions(lend, SCHEMA, 0.001).terminating_blockers(waiting.get_server_pid()):
@@ -192,11 +193,7 @@ async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: Consu
     async with live.running(s.Orders):
         await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await live.settled(s.Orders)
-        await live.fetch(
-            "insert into {s}.runners (consumer, instance, host, pid, backends)"
-            " select number, gen_random_uuid(), 'elsewhere', 7, array[$1::int] from {s}.consumers",
-            slow.get_server_pid(),
-        )
+        await held_elsewhere(live, slow)
         with listening() as heard:
             async with slow.transaction():
                 await slow.execute(f"update {SCHEMA}.positions set version = version")

@@ -1,4 +1,4 @@
-"""What the demo leaves to be mended by hand: a payment that cannot be applied, one that was lost, a mail to nowhere, a
+"""Sends what is left to be mended by hand: a payment that cannot be applied, one that was lost, a mail to nowhere, a
 message that nobody can read."""
 
 from __future__ import annotations

@@ -150,10 +150,10 @@ class PooledSession(_Plain):
         """
         about = query, options.get("record_class"), options.get("ignore_custom_codec")
         if options.get("named") or not is_own(query):
-            return await super()._get_statement(query, timeout, **options | {"named": ""})  # type: ignore[misc]  # private, and not in the stubs
+            return await super()._get_statement(query, timeout, **options | {"named": ""})  # type: ignore[misc]  # the stubs leave out what is private
         found = self._known.get(about) if options.get("use_cache", True) else None
         if found is None:
-            found = await super()._get_statement(query, timeout, **options)  # type: ignore[misc]  # as above
+            found = await super()._get_statement(query, timeout, **options)  # type: ignore[misc]  # the stubs leave out what is private
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[about] = found
@@ -163,7 +163,7 @@ class PooledSession(_Plain):
 
 def greeted(connection: Connection) -> int:
     """Return the process that whoever answered the connection has named: the server's own, or a pooler's invention."""
-    return _Plain.get_server_pid(connection)  # type: ignore[arg-type]  # a pool lends a proxy of it
+    return _Plain.get_server_pid(connection)  # type: ignore[arg-type]  # a pool's proxy has all that is asked here
 
 
 def is_lent(connection: Connection) -> bool:

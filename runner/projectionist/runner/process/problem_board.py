@@ -64,7 +64,7 @@ class ProblemBoard:
         self._look = look
         self._upsert = Statements("projectionist.runner", schema)["upsert_process_problems"]
         self._written: list[ProcessProblem] | None = []
-        """What the table holds of this process; None while it may be either."""
+        """Holds what the table says of this process; None while a statement about that is not answered."""
         self._repeat_at = 0.0
 
     async def run(self) -> None:
