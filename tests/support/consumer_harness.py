@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import msgspec
 import nats
+import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.support.peers import patient
@@ -128,6 +129,12 @@ class ConsumerHarness:
         """Set by a test that takes something away: then it need not be sound."""
         self._ids = count(1)
         self._tasks: list[asyncio.Task[None]] = []
+
+    def needs_nats(self, major: int, minor: int, what: str) -> None:
+        """Leave the test out on an older server than this, which cannot do what the test is about."""
+        here = self.nats.connected_server_version
+        if (here.major, here.minor) < (major, minor):
+            pytest.skip(f"nats-server {major}.{minor} is the first that {what}")
 
     async def migrate(self, *consumers: type, **options: float) -> None:
         """Create or evolve the read models of these classes; `options` are those of `ReadModels`."""

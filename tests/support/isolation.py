@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 RUNNER, OUTBOX = "projectionist.runner", "projectionist.outbox"
 
 GIVEN = """
+    insert into {s}.consumers (number, name, stream) overriding system value values ({c}, 'C{c}', 'SHOP');
     insert into {s}.positions (consumer, aggregate, version, head, due) values
         ({c}, 'order/1', 3, 'failed', now() - interval '1 minute'),
         ({c}, 'order/2', 0, 'gap', now() - interval '1 minute');
@@ -152,6 +153,8 @@ BUILD = Call("lock_build", (C, 1))
 TAKE_BUILD = Call("take_over_build", (C, 2, "you", False))
 KEPT = Call("select_kept_generation", (C, 1))
 CHECKPOINT = Call("lock_checkpoint", (C, "d"))
+TAKEOVER = Call("increment_epoch", (C,))
+TOLD = Call("open_or_reopen_incident", (C, "stream_replaced", 1, 9, "another one", 1))
 STOP = Call("ask_operation_to_stop", (C, "ann", "enough", 1.0, "nobody carried it out"))
 CIRCUITS = Call("lock_circuits", ("p{c}", ["d"]), OUTBOX)
 FORGET_CIRCUITS = Call("forget_circuits", (["p{c}"], 1.0, 10), OUTBOX)
@@ -212,6 +215,8 @@ PAIRS = (
     Pair(BUILD, TAKE_BUILD, True, "UPDATE 1"),
     Pair(KEPT, KEPT, True, "SELECT 1"),
     Pair(CHECKPOINT, CHECKPOINT, True, "SELECT 1"),
+    # What was judged before somebody has decided opens no incident after it.
+    Pair(TAKEOVER, TOLD, True, "INSERT 0 0", "INSERT 0 1"),
     # An operation that nobody carries out ends with the first who stops it.
     Pair(STOP, STOP, True, "UPDATE 0", "UPDATE 1"),
     # The outbox: relays pass over what others hold, acts wait for it.

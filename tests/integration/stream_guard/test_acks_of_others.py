@@ -141,6 +141,7 @@ async def test_a_start_beside_others_reads_again_what_somebody_else_has_acked(li
 
 
 async def test_redeliveries_are_listed_and_taken_for_nobodys_acks(live: ConsumerHarness) -> None:
+    live.needs_nats(2, 14, "moves durables")
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -303,6 +304,7 @@ async def test_messages_of_others_between_ours_are_counted_and_not_listed(live: 
 async def test_a_durable_that_is_moved_ahead_before_its_first_message_loses_none(
     live: ConsumerHarness,
 ) -> None:
+    live.needs_nats(2, 14, "moves durables")
     s = shop(live.stream, sequence="unordered")
     await live.migrate(s.Orders)
 

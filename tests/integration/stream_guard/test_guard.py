@@ -94,6 +94,32 @@ async def test_a_stream_made_anew_with_other_events_is_halted_until_it_is_adopte
     ]
 
 
+async def test_what_was_judged_before_somebody_has_decided_opens_no_incident_after_it(
+    live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    await live.publish(OrderPlaced("ann", 5), "o1", 1, id="a")
+    await live.settle(s.Orders)
+    await remake(live)
+    await live.publish(OrderPlaced("bob", 1), "n1", 1, id="n1")
+    observe_stream, asked = observe.observe_stream, []
+
+    async def late(*args: Any) -> Any:
+        asked.append(args)
+        seen = await observe_stream(*args)
+        if len(asked) == 1:
+            await adopt(live, "Orders")
+        return seen
+
+    monkeypatch.setattr(observe, "observe_stream", late)
+    await live.settle(s.Orders)
+
+    assert len(asked) > 2
+    assert await incidents(live) == []
+    assert await inspection.count(live, "audit", action="adopt") == 1
+
+
 async def test_who_waits_for_what_was_published_looks_for_it_in_the_stream_as_it_is_now(
     live: ConsumerHarness,
 ) -> None:
@@ -134,6 +160,7 @@ async def test_a_stream_deleted_and_made_anew_while_it_is_read_is_noticed(live: 
 
 async def test_a_stream_restored_with_equal_messages_is_adopted_and_read_on(live: ConsumerHarness) -> None:
     """A mirror holds what a restore brings: the same messages under the same sequences, stored at the same times."""
+    live.needs_nats(2, 12, "makes a stream of a mirror")
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load, js, name = Load(live, s), live.nats.jetstream(), live.stream.name
@@ -166,10 +193,14 @@ async def holds(harness: ConsumerHarness, stream: str, messages: int) -> bool:
     return False
 
 
+@pytest.mark.parametrize("moves", [True, False], ids=["durables are moved", "durables are made anew"])
 async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(
-    live: ConsumerHarness, tmp_path: Path
+    live: ConsumerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: bool
 ) -> None:
     """The server is put back to an earlier copy of its own files: created, name and last sequence tell nothing."""
+    if moves:
+        live.needs_nats(2, 14, "moves durables")
+    monkeypatch.setattr(observe, "moves", lambda version: moves)
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -190,6 +221,8 @@ async def test_a_stream_that_lost_its_end_and_was_written_on_is_halted(
             assert len(await live.rows("orders")) == 40
             assert {(await adopt(live, name)).incarnation for name in ("Orders", "Spend")} == {2}
             await live.settled(s.Orders, s.Spend)
+            await heard.wait("stream_guard.recorded", heard.counts["stream_guard.recorded"] + 4)
+            assert heard.counts["durable.moving"] == 2, "once by each adoption"
 
     assert len(await live.rows("orders")) == 240
     assert await inspection.count_intents(live) == 40
@@ -218,6 +251,7 @@ async def test_messages_purged_while_unsettled_are_an_incident_and_the_rest_goes
 
 
 async def test_a_durable_deleted_while_nobody_read_goes_on_behind_its_floor(live: ConsumerHarness) -> None:
+    live.needs_nats(2, 14, "moves durables")
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -250,6 +284,7 @@ async def test_a_durable_deleted_under_two_processes_loses_nothing(live: Consume
 
 
 async def test_a_durable_that_somebody_moved_ahead_is_taken_back(live: ConsumerHarness) -> None:
+    live.needs_nats(2, 14, "moves durables")
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)
@@ -269,6 +304,7 @@ async def test_where_a_server_cannot_move_durables_everything_is_read_again_and_
     live: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observe, "moves", lambda version: False)
+    live.needs_nats(2, 14, "moves durables")
     s = shop(live.stream)
     await live.migrate(s.Orders, s.Spend)
     load = Load(live, s)

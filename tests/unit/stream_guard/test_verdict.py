@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -118,6 +118,17 @@ def test_after_a_start_reading_goes_back_to_the_floor_that_the_database_knows() 
 
 def test_a_durable_made_anew_goes_on_behind_the_floor() -> None:
     assert judged(durable_created=LATER, ack_floor=0, delivered=0, deliveries=0) == (None, False, 101)
+
+
+def test_a_durable_whose_server_was_restarted_is_the_same() -> None:
+    """As nats-server 2.10 tells it: first when it was made, then when that was written down."""
+    written = BORN + timedelta(microseconds=400)
+
+    assert judged(durable_created=written, ack_floor=110, delivered=130, deliveries=140) == (
+        None,
+        False,
+        None,
+    )
 
 
 def test_a_durable_that_somebody_has_moved_ahead_is_taken_back() -> None:

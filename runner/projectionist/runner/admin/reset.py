@@ -213,9 +213,10 @@ class Resetting:
     async def _begin(self, row: Record, seen: _BrokerSeen) -> None:
         """Have the durable deliver from the stream's first message."""
         floors = Floors(self._schema, row["name"], row["durable"], row["stream"])
-        if seen.durable_created is not None:
-            await observe.seek(self._client, row["stream"], row["durable"], 1, back=True)
-        fresh = observe.unread(seen.stream, seen.durable_created)
+        created, durable = seen.durable_created, (row["stream"], row["durable"])
+        if created is not None and not await observe.seek(self._client, *durable, 1, back=True):
+            created = None
+        fresh = observe.unread(seen.stream, created)
         await floors.renew(self._connection, row["number"], row["incarnation"], fresh)
 
 

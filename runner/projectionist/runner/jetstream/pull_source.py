@@ -11,7 +11,7 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from projectionist.core import clock
-from projectionist.core.nats import api_subjects
+from projectionist.core.nats import api_subjects, durable_age
 from projectionist.core.nats.careful_client import denials_of
 from projectionist.core.nats.denials import beside
 from projectionist.core.nats.fast_client import Arrival
@@ -306,7 +306,9 @@ class JetStreamSource:
         except BrokerError as error:
             pulls.suspect(error.message)
             return same
-        if (stream.created, found.created) != self._identity:
+        assert self._identity is not None, "it was opened"
+        stream_created, durable_created = self._identity
+        if stream.created != stream_created or not durable_age.is_same(found.created, durable_created):
             raise SourceLost(f"Stream {self._wanted.stream} or its durable {self._wanted.name} was made anew")
         self._refuse(found)
         if self._judge is not None and not same:

@@ -143,7 +143,7 @@ class DatabaseAccess(SharedPool):
     async def _open(
         self, connection: Connection, number: int, fact: IncidentKind, error: ProjectionistError
     ) -> None:
-        await connection.execute(self._sql["open_or_reopen_incident"], number, fact, 0, 0, str(error))
+        await connection.execute(self._sql["open_or_reopen_incident"], number, fact, 0, 0, str(error), None)
         announce(f"owner.{fact}")
 
     async def merge_counts(self, consumer: Consumer, *, anew: bool) -> None:

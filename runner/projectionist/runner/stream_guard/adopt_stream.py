@@ -127,9 +127,10 @@ class Adoption:
             self._sql["insert_stream_incarnation"], name, stream.created, row["incarnation"]
         )
         incarnation = await floors.follow(self._connection, number, stream.created)
-        if seen.durable_created is not None:
-            await observe.seek(self._client, name, row["durable"], 1, back=True)
-        fresh = observe.unread(stream, seen.durable_created)
+        created = seen.durable_created
+        if created is not None and not await observe.seek(self._client, name, row["durable"], 1, back=True):
+            created = None
+        fresh = observe.unread(stream, created)
         await floors.renew(self._connection, number, incarnation, fresh)
         return Adopted(row["name"], name, judgement.text, incarnation, again=True)
 

@@ -141,12 +141,12 @@ class Floors:
                 return
             before = found
 
-    async def back(self, connection: Connection, number: int, created: datetime) -> None:
-        """Begin a new epoch after the durable was moved: its deliveries are counted anew."""
+    async def back(self, connection: Connection, number: int, created: datetime | None) -> None:
+        """Begin a new epoch after the durable was moved, or dropped: its deliveries are counted anew."""
         await connection.execute(self._sql["increment_epoch"], number)
         await self.accept(connection, number, created)
 
-    async def accept(self, connection: Connection, number: int, created: datetime) -> None:
+    async def accept(self, connection: Connection, number: int, created: datetime | None) -> None:
         """Accept this database and this durable from now on."""
         await connection.execute(self._sql["restart_delivery_count"], number, self._durable, created)
 
@@ -157,11 +157,9 @@ class Floors:
     async def report(
         self, connection: Connection, remembered: Remembered, judgement: Judgement, seq: int, text: str
     ) -> None:
-        """Open the incident, or open it again."""
-        number, incarnation = remembered.number, remembered.incarnation
-        await connection.execute(
-            self._sql["open_or_reopen_incident"], number, judgement.fact, incarnation, seq, text
-        )
+        """Open the incident, or open it again, unless somebody has decided since."""
+        about = remembered.number, judgement.fact, remembered.incarnation, seq, text
+        await connection.execute(self._sql["open_or_reopen_incident"], *about, remembered.epoch)
 
     async def _write(
         self,

@@ -174,8 +174,8 @@ class StreamGuard:
             if (await self._read(connection)).epoch != remembered.epoch:
                 raise Rejoin("another process has taken over meanwhile")
             back = seq <= durable.ack_floor.stream_seq
-            await observe.seek(self._client, self._stream, self._durable, seq, back=back)
-            await self._floors.back(connection, remembered.number, durable.created)
+            stays = await observe.seek(self._client, self._stream, self._durable, seq, back=back)
+            await self._floors.back(connection, remembered.number, durable.created if stays else None)
             await connection.execute(
                 self._sql["insert_audit_entry"],
                 remembered.number,

@@ -125,8 +125,8 @@ async def remembered(
     )
 
 
-async def seek(client: Client, stream: str, durable: str, seq: int, *, back: bool) -> None:
-    """Have the durable deliver from `seq` on, whatever was acked.
+async def seek(client: Client, stream: str, durable: str, seq: int, *, back: bool) -> bool:
+    """Have the durable deliver from `seq` on, whatever was acked; return whether it is still the one that it was.
 
     A broker that cannot do that (before 2.14) can still go `back`: the durable is deleted, and the next process that
     opens it makes it anew from the first message on. Where it would go forward it is left there, which repeats more.
@@ -135,10 +135,11 @@ async def seek(client: Client, stream: str, durable: str, seq: int, *, back: boo
     if moves(client.connected_server_version):
         body = msgspec.json.encode({"seq": max(seq, 1)})
         await api.ask(client, api_subjects.consumer_reset(stream, durable), body, _Reset)
-        return
+        return True
     log.warning("durable %s cannot be moved on a server before 2.14, so more is read again", durable)
     if back:
         await api.drop_consumer(client, stream, durable)
+    return not back
 
 
 def moves(version: ServerVersion) -> bool:

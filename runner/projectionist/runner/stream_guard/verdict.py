@@ -11,6 +11,7 @@ from enum import Enum
 
 import msgspec
 
+from projectionist.core.nats.durable_age import is_same
 from projectionist.core.states import IncidentKind
 
 
@@ -156,7 +157,7 @@ def _where(known: Checkpoint, seen: Observation) -> tuple[int | None, str]:
     """Return where the durable has to go on, if it certainly does not stand right."""
     floor = known.floor.seq
     lowest = min(floor, seen.ack_floor, seen.last_seq)
-    if known.durable_created is not None and seen.durable_created != known.durable_created:
+    if known.durable_created is not None and not is_same(seen.durable_created, known.durable_created):
         if seen.ack_floor != floor:
             return floor + 1, "the durable was deleted and created again"
     elif seen.deliveries < known.deliveries and seen.ack_floor > floor:
