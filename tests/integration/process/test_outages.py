@@ -173,7 +173,7 @@ async def deliveries(harness: ConsumerHarness, cls: type) -> int:
     durable = await inspection.durable_name(harness, definition(cls).name)
     info = await harness.nats.jetstream().consumer_info(harness.stream.name, durable)
     assert info.delivered is not None
-    return info.delivered.consumer_seq
+    return int(info.delivered.consumer_seq)
 
 
 async def test_a_nats_server_that_is_killed_under_load_is_waited_for(
