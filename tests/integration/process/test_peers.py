@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import asyncpg
@@ -22,7 +23,7 @@ from tests.support.waiting import HANG_S, eventually, listening
 
 from projectionist.core.postgres import connections
 from projectionist.runner.database.barrier import barrier_key
-from projectionist.runner.database.dead_sessions import DeadSessions
+from projectionist.runner.database.dead_sessions import POOL, DeadSessions
 from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.process.run import MOST_CONNECTIONS
 from projectionist.runner.stream_guard import observe
@@ -183,6 +184,34 @@ async def test_an_ended_session_is_told_of_though_nobody_waits_for_the_answer_an
         one.terminate()
 
 
+async def test_a_session_that_consumers_share_is_ended_once_all_of_them_are_silent(
+    live: ConsumerHarness,
+) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders, s.Spend)
+    silent, instance = DeadSessions(live.pool.acquire, SCHEMA, HANG_S), uuid4()
+    shared = await asyncpg.connect(live.database, server_settings={"application_name": f"{POOL} {instance}"})
+    waiting = await asyncpg.connect(live.database, server_settings=OURS)
+    await live.fetch(
+        "insert into {s}.runners (consumer, instance, host, pid) select number, $1, 'elsewhere', 7 from {s}.consumers",
+        instance,
+    )
+    older = "update {s}.runners set beat = beat - $1 * interval '1 second' where $2 or number = 1"
+    await live.fetch(older, 10 * HANG_S, False)
+    update = f"update {SCHEMA}.consumers set epoch = epoch"
+    await shared.execute(f"begin; {update}")
+    with listening() as heard:
+        async with silent.terminating_blockers(waiting.get_server_pid()):
+            with pytest.raises(asyncpg.LockNotAvailableError):
+                await waiting.execute(f"set lock_timeout = '1s'; {update}")
+            assert not heard.counts.get("peers.ended"), "one consumer of it beats"
+            await live.fetch(older, 10 * HANG_S, True)
+            await waiting.execute(f"set lock_timeout = '{HANG_S}s'; {update}")
+        assert heard.counts["peers.ended"] == 1
+    for one in (shared, waiting):
+        one.terminate()
+
+
 async def test_a_session_of_a_process_with_a_heartbeat_is_left_alone(live: ConsumerHarness) -> None:
     s = shop(live.stream)
     await live.migrate(s.Orders)
@@ -219,17 +248,40 @@ async def test_newer_code_takes_over_from_a_sleeper_who_commits_nothing_afterwar
             await newer.heard("worker.running")
             await live.publish(OrderPlaced("ann", 2), "o2", 1)
             await eventually(lambda: has_row(live, "o2"))
-            sleeper.signal(signal.SIGCONT)
-            ended = await sleeper.ended()
+            await is_superseded(sleeper)
             await live.settled(s.Orders)
             newer.signal(signal.SIGTERM)
             await newer.ended()
 
-    assert ended.code == 1
-    assert "newer code has taken over" in ended.err
     written = "placed by newer code" if moment == "batch.written" else "placed"
     assert [row[1] for row in await live.rows("orders")] == [written, "placed by newer code"]
     assert await live.unaccounted(s.Orders) == []
+
+
+async def test_what_a_sleeper_holds_beside_its_batches_is_taken_from_it_too(live: ConsumerHarness) -> None:
+    s = shop(live.stream)
+    await live.migrate(s.Orders)
+    quick(live)
+    async with running(live, "Orders", pause_at={"floor.written": 1}) as sleeper:
+        await sleeper.heard("worker.running")
+        await live.publish(OrderPlaced("ann", 1), "o1", 1)
+        await sleeper.heard("floor.written")
+        await stopped(sleeper)
+        async with running(live, code="new") as newer:
+            await newer.heard("worker.running")
+            assert newer.announced["peers.ended"] == 1, newer.err
+            await is_superseded(sleeper)
+            await live.settled(s.Orders)
+            newer.signal(signal.SIGTERM)
+            await newer.ended()
+
+
+async def is_superseded(sleeper: Child) -> None:
+    """Wake it, and see it end for that reason."""
+    sleeper.signal(signal.SIGCONT)
+    ended = await sleeper.ended()
+    assert ended.code == 1
+    assert "newer code has taken over" in ended.err
 
 
 async def has_row(harness: ConsumerHarness, key: str) -> bool:

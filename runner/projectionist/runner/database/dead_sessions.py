@@ -30,6 +30,8 @@ _ABOUT = facts(kind="dead_sessions")
 SILENT_BEATS = 3
 """After so many missed heartbeats a process counts as dead or frozen."""
 LOOK_EVERY_S = 0.2
+POOL = "projectionist run"
+"""How sessions are named that the consumers of a process share, before its instance."""
 
 
 class DeadSessions:
@@ -69,7 +71,10 @@ class DeadSessions:
                     with anyio.CancelScope(shield=True):
                         _tell_ended(
                             await connection.fetch(
-                                self._sql["terminate_blocking_dead_sessions"], backend_pid, self.silence_s
+                                self._sql["terminate_blocking_dead_sessions"],
+                                backend_pid,
+                                self.silence_s,
+                                POOL,
                             )
                         )
                     strangers = await connection.fetch(self._sql["select_foreign_blockers"], backend_pid)

@@ -20,7 +20,9 @@ from projectionist.core.task_groups import unwrap_single_exception
 from projectionist.core.telemetry import instruments, metrics
 from projectionist.core.testpoints import announce
 from projectionist.outbox.relay.notify import Notifier
+from projectionist.runner.consumers.registry import INSTANCE
 from projectionist.runner.database.chores import kept
+from projectionist.runner.database.dead_sessions import POOL
 from projectionist.runner.process.consumer_worker import ConsumerWorker
 from projectionist.runner.process.database_access import DatabaseAccess
 from projectionist.runner.process.heartbeat import SWEEPING
@@ -145,9 +147,8 @@ def _setbacks(access: DatabaseAccess, crew: Sequence[Supervised]) -> list[Proces
 async def _pool(settings: Settings) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
     metrics.show(instruments.REACHABLE, metrics.reachable(postgresql=False))
     reach = postgres_reach()
-    open_pool = partial(
-        db.pool, settings.postgres, application_name="projectionist run", most=MOST_CONNECTIONS
-    )
+    name = f"{POOL} {INSTANCE}"  # by which others know what a process that has fallen silent holds
+    open_pool = partial(db.pool, settings.postgres, application_name=name, most=MOST_CONNECTIONS)
     pool = await reach.until(open_pool, lambda error: isinstance(error, DatabaseUnreachableError))
     try:
         yield pool
