@@ -7,7 +7,7 @@ BROWSER := $(VENV)/browser
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lock audit sbom demo browser pictures console-scale test coverage stress soak matrix mutants proof promise check fmt alerts snapshot lowest clean
+.PHONY: help venv lock audit sbom demo browser pictures console-scale test coverage stress soak rivals matrix mutants proof promise check fmt alerts snapshot lowest clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ console-scale: $(STAMP)  ## a database of ten million events on disk (8 GB), and
 test: $(STAMP) $(DEBIAN)/.unpacked $(BROWSER)/.unpacked  ## all tests against real servers, a pair for each core; none is tried twice
 	@$(BIN)/python -m tests.support.bytecode
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile
+
+rivals: $(STAMP)  ## the same orders, kills and provider for us and for others: writes docs/rivals.md; takes a quarter of an hour
+	@$(BIN)/python -m tests.support.rivals $(if $(SEED),--seed $(SEED)) --page docs/rivals.md
 
 coverage: $(STAMP) $(DEBIAN)/.unpacked $(BROWSER)/.unpacked  ## the same with branch coverage, which takes a quarter more time
 	@$(BIN)/python -m tests.support.bytecode

@@ -6,20 +6,17 @@
 
 from __future__ import annotations
 
-import platform
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import msgspec
 from tests.model.counterexample import drawn
-
-from projectionist.ops.embedded import binaries
+from tests.support import surroundings
 
 Figure = Callable[[str, object], None]
 """What pytest calls `record_property`: a number that the page shows."""
@@ -171,19 +168,11 @@ Version 1 is in the row, and the position says that nothing was applied: version
 
 def about() -> list[str]:
     """Return what was tested, with what."""
-    commit = _said("git", "-C", str(ROOT), "rev-parse", "HEAD")
-    postgres = _said(str(binaries.postgres_bin() / "postgres"), "--version").split()[-1]
-    nats = _said(str(binaries.nats_server()), "--version").split()[-1]
-    servers = f"PostgreSQL {postgres}, nats-server {nats.removeprefix('v')}"
-    ours = f"Python {platform.python_version()}, asyncpg {version('asyncpg')}, Hypothesis {version('hypothesis')}"
+    ours = f"{surroundings.python()}, asyncpg {version('asyncpg')}, Hypothesis {version('hypothesis')}"
     return [
-        f"commit {commit}, which is the seed of what is drawn, on {datetime.now(UTC):%d %B %Y}",
-        f"{servers}, {ours}",
+        f"commit {surroundings.commit()}, which is the seed of what is drawn, on {surroundings.today()}",
+        f"{surroundings.servers()}, {ours}",
     ]
-
-
-def _said(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -10,24 +10,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import os
-import platform
 import secrets
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
 import msgspec
-from tests.support import inspection
+from tests.support import inspection, surroundings
 from tests.support.gateway import gateway
 from tests.support.ledger import read_ledger, violations
 from tests.support.outbox import outbox
-from tests.support.process import ROOT
 from tests.support.servers import Servers
 from tests.support.soak_faults import FAULTS, Fault, Ground
 from tests.support.soak_fleet import Fleet
@@ -35,8 +30,6 @@ from tests.support.soak_load import SoakLoad
 from tests.support.soak_report import Recovered, Round, report, table
 from tests.support.sweep import Scene, opened
 from tests.support.waiting import HANG_S
-
-from projectionist.ops.embedded import binaries
 
 SHORT_S = 30.0
 """How long the rest may take where something is stuck already."""
@@ -157,7 +150,14 @@ def main(arguments: Sequence[str]) -> int:
     _tell(f"seed {asked.seed}")
     with Servers() as servers:
         rounds = _rounds(servers, asked.seed, asked.minutes)
-    found = report(rounds, _about())
+    found = report(
+        rounds,
+        [
+            f"commit {surroundings.commit()[:8]}, {surroundings.today()}",
+            f"{surroundings.servers()}, {surroundings.python()}",
+            surroundings.machine(),
+        ],
+    )
     sys.stdout.write("\n" + table(found))
     if asked.json:
         asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
@@ -176,19 +176,6 @@ def _rounds(servers: Servers, seed: str, minutes: float) -> list[Round]:
             f" {len(last.broken)} wrong"
         )
     return rounds
-
-
-def _about() -> list[str]:
-    def said(*command: str) -> str:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-    postgres = said(str(binaries.postgres_bin() / "postgres"), "--version").split()[-1]
-    nats = said(str(binaries.nats_server()), "--version").split()[-1].removeprefix("v")
-    return [
-        f"commit {said('git', '-C', str(ROOT), 'rev-parse', '--short', 'HEAD')}, {datetime.now(UTC):%d %B %Y}",
-        f"PostgreSQL {postgres}, nats-server {nats}, Python {platform.python_version()}",
-        f"{os.cpu_count()} cores, load average in the end {os.getloadavg()[1]:.1f}",
-    ]
 
 
 def _tell(text: str) -> None:
