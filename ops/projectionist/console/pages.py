@@ -69,10 +69,27 @@ def moment(at: datetime | None) -> Markup:
     )
 
 
-def command_line(*words: object) -> str:
-    """Return the command that does the same, as a shell takes it; what is None is left out."""
-    told = (str(word) for word in words if word is not None)
+def command_line(*words: object, of: str | None = None) -> str:
+    """Return the command that does the same, as a shell takes it; what is None is left out.
+
+    `of` is a name that others have chosen, as that of an event: whatever it looks like, it is not taken for an option.
+    """
+    told = [str(word) for word in words if word is not None]
+    place = next((place for place, word in enumerate(told) if word.startswith("-")), len(told))
+    if of is not None and of.startswith(
+        "-"
+    ):  # all that stands alone comes last: parsers fill it from one stretch
+        told = [told[0], *told[place:], "--", *told[1:place], of]
+    elif of is not None:
+        told.insert(place, of)
     return " ".join(["projectionist", *(word if word == TO_SAY else shlex.quote(word) for word in told)])
+
+
+def flag(name: str, value: str | None) -> list[str]:
+    """Return an option of a command and its value, which may begin like an option; nothing for None."""
+    if value is None:
+        return []
+    return [f"--{name}={value}"] if value.startswith("-") else [f"--{name}", value]
 
 
 def sentence(text: str) -> Markup:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from starlette.requests import Request
 
 from projectionist.console.access.request_guard import hostname, own_cookie
 from projectionist.console.access.sessions import Access, Person, Role
 from projectionist.console.console_context import address_of
-from projectionist.console.pages import TO_SAY, command_line, count, duration, environment, sentence, size
+from projectionist.console.pages import (
+    TO_SAY,
+    command_line,
+    count,
+    duration,
+    environment,
+    flag,
+    sentence,
+    size,
+)
 from projectionist.console.screens.login import local
 
 
@@ -55,6 +66,18 @@ def test_a_size_has_a_unit() -> None:
 def test_a_command_is_quoted_for_a_shell_and_leaves_open_what_is_to_be_said() -> None:
     told = command_line("parked", "skip", "a b; rm -rf /", None, "--reason", TO_SAY)
     assert told == "projectionist parked skip 'a b; rm -rf /' --reason …"
+
+
+@pytest.mark.parametrize("name", ["--all", "-rf", "--help", "-", "--reason=x"])
+def test_a_name_that_looks_like_an_option_is_none(name: str) -> None:
+    chosen = (*flag("type", name), *flag("source", "shop"), *flag("cause", None))
+    told = shlex.split(command_line("parked", "retry", *chosen, "--reason", TO_SAY, of=name))
+    assert told == [
+        *("projectionist", "parked", f"--type={name}", "--source", "shop", "--reason", TO_SAY),
+        *("--", "retry", name),
+    ]
+    assert command_line("journey", of=name) == f"projectionist journey -- {shlex.quote(name)}"
+    assert command_line("outbox", "show", *flag("at", "2"), of="k") == "projectionist outbox show k --at 2"
 
 
 def test_what_others_say_is_escaped_and_turns_no_line_around() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
+from projectionist.console.pages import flag
 from projectionist.core.digest import sought
 from projectionist.core.operator import NotThere
 from projectionist.core.states import IntentState
@@ -72,9 +73,7 @@ def need_choice(given: Given, names: tuple[str, ...]) -> None:
 
 def options(given: Given, names: tuple[str, ...]) -> list[str]:
     """Return the same choice as a command takes it."""
-    return [
-        word for name in names if name != "id" and (value := given.get(name)) for word in (f"--{name}", value)
-    ]
+    return [word for name in names if name != "id" for word in flag(name, given.get(name) or None)]
 
 
 def query(given: Given, names: tuple[str, ...]) -> str:

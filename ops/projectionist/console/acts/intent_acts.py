@@ -47,7 +47,7 @@ def _noun(number: int) -> str:
 
 def _command(verb: str, given: Given, *more: str) -> str:
     if given.get("key"):
-        return command_line("outbox", verb, given["key"], *more, "--reason", TO_SAY)
+        return command_line("outbox", verb, *more, "--reason", TO_SAY, of=given["key"])
     return command_line("outbox", verb, *options(given, INTENTS), "--all", "--reason", TO_SAY)
 
 

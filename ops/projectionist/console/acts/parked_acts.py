@@ -17,7 +17,7 @@ from projectionist.console.acts.chosen import (
 )
 from projectionist.console.acts.operation_acts import begin
 from projectionist.console.acts.verb import Answer, Field, Given, Option, Question, Verb, fewer, needed, shown
-from projectionist.console.pages import TO_SAY, command_line
+from projectionist.console.pages import TO_SAY, command_line, flag
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.bulk_actions import BulkHandling, BulkResult
 from projectionist.runner.admin.parked_queries import ParkedQueries, corrected
@@ -74,6 +74,12 @@ def _back(given: Given) -> str:
     return f"/waiting/group{query(given, PARKED)}"
 
 
+def _command(verb: str, given: Given) -> str:
+    one, chosen = given.get("id") or None, options(given, PARKED)
+    every = [] if one else ["--all"]
+    return command_line("parked", verb, *chosen, *every, "--reason", TO_SAY, of=one)
+
+
 async def _ask_retry(db: Database, given: Given) -> Question:
     found = await _counted(db, given, heads=True)
     noun = _noun(found.events)
@@ -99,11 +105,7 @@ async def _ask_retry(db: Database, given: Given) -> Question:
         fact=f"{noun} {'are' if found.events > 1 else 'is'} tried once more, and what waits behind drains.",
         says=f"No intent that exists is sent again.{of_more(found.events)}",
         label=f"Retry {noun}",
-        command=command_line(
-            *("parked", "retry", given.get("id") or None, *options(given, PARKED)),
-            *(["--all"] if not given.get("id") else []),
-            *("--reason", TO_SAY),
-        ),
+        command=_command("retry", given),
         back=_back(given),
         matches=found.events,
         options=ways if found.events > 1 else [],
@@ -126,11 +128,7 @@ async def _ask_skip(db: Database, given: Given) -> Question:
         fact=f"{noun} shall never be applied, and what waits behind drains.",
         says=f"A decision for ever: rebuild and verify repeat it.{of_more(found.events)}",
         label=f"Skip {noun}",
-        command=command_line(
-            *("parked", "skip", given.get("id") or None, *options(given, PARKED)),
-            *(["--all"] if not given.get("id") else []),
-            *("--reason", TO_SAY),
-        ),
+        command=_command("skip", given),
         back=_back(given),
         matches=found.events,
     )
@@ -153,11 +151,7 @@ async def _ask_discard(db: Database, given: Given) -> Question:
         says="A decision for ever: rebuild and verify repeat it. The versions stay missing for their aggregates."
         + of_more(found.events),
         label=f"Discard {noun}",
-        command=command_line(
-            *("parked", "discard", given.get("id") or None, *options(given, PARKED)),
-            *(["--all"] if not given.get("id") else []),
-            *("--reason", TO_SAY),
-        ),
+        command=_command("discard", given),
         back=_back(given),
         matches=found.events,
     )
@@ -189,7 +183,7 @@ async def _ask_gap(db: Database, given: Given) -> Question:
         says="A decision for ever. A missing version that comes later is stepped over, and is an incident.",
         label=f"Accept the gap of {last - first + 1:,}",
         command=command_line(
-            *("parked", "accept-gap", "--consumer", one.name, "--aggregate", one.place),
+            *("parked", "accept-gap", "--consumer", one.name, *flag("aggregate", one.place)),
             *("--versions", f"{first}..{last}", "--reason", TO_SAY),
         ),
         back=f"/aggregate{query({'name': one.place}, ('name',))}",
@@ -219,7 +213,7 @@ async def _ask_edit(db: Database, given: Given) -> Question:
         says="Its identity, version and headers stay. It is tried again at once.",
         label="Edit the event",
         command=command_line(
-            *("parked", "edit", one.id, "--consumer", one.name, "--data", TO_SAY, "--reason", TO_SAY)
+            *("parked", "edit", "--consumer", one.name, "--data", TO_SAY, "--reason", TO_SAY), of=one.id
         ),
         back=_back(given),
         fields=[Field("data", "Payload", says="The whole of it, as JSON.", long=True)],

@@ -27,7 +27,7 @@ from projectionist.console.acts.verb import (
     numbers,
     shown,
 )
-from projectionist.console.pages import TO_SAY, command_line
+from projectionist.console.pages import TO_SAY, command_line, flag
 from projectionist.core.operator import NotThere
 from projectionist.runner.admin.quarantine_queries import QuarantineQueries
 from projectionist.runner.operations.operation import OperationKind
@@ -65,8 +65,8 @@ def _noun(entries: int) -> str:
 def _command(verb: str, given: Given) -> str:
     choice = options(given, ASIDE)
     if given.get("seq"):
-        choice = ["--consumer", given["consumer"], "--incarnation", given["incarnation"]]
-        return command_line("quarantine", verb, given["seq"], *choice, "--reason", TO_SAY)
+        choice = options(given, ("consumer", "incarnation"))
+        return command_line("quarantine", verb, *choice, "--reason", TO_SAY, of=given["seq"])
     return command_line("quarantine", verb, *choice, "--all", "--reason", TO_SAY)
 
 
@@ -151,8 +151,10 @@ async def _ask_edit(db: Database, given: Given) -> Question:
         says="What came from the stream stays as it was. It is read again at once.",
         label="Correct the message",
         command=command_line(
-            *("quarantine", "edit", given["seq"], "--consumer", needed(given, "consumer")),
-            *("--incarnation", needed(given, "incarnation"), "--header", TO_SAY, "--reason", TO_SAY),
+            *("quarantine", "edit", *flag("consumer", needed(given, "consumer"))),
+            *flag("incarnation", needed(given, "incarnation")),
+            *("--header", TO_SAY, "--reason", TO_SAY),
+            of=given["seq"],
         ),
         back=_back(given),
         fields=[

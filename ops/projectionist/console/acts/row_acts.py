@@ -29,7 +29,7 @@ async def _row(db: ConsoleDatabase, given: Given) -> tuple[Definition, str]:
     definition, key = db.definition(needed(given, "consumer")), needed(given, "key")
     consumer, _ = await live_consumer(db.queries, definition, db.settings)
     if not is_own(consumer) or not definition.subjects.names_aggregate:
-        told = command_line("recompute", db.app_name, definition.name, key, "--reason", TO_SAY)
+        told = command_line("recompute", db.app_name, definition.name, "--reason", TO_SAY, of=key)
         raise NotThere(
             f"all of the stream is read for a row of {definition.name}, which takes longer than a page may",
             remedy=f"Take the command line: {told}",
@@ -44,7 +44,7 @@ async def _ask(db: ConsoleDatabase, given: Given) -> Question:
         fact="The row is folded again from the events that live has applied, and written where it differs.",
         says="No effect is made. Batches wait for some milliseconds.",
         label="Recompute the row",
-        command=command_line("recompute", db.app_name, definition.name, key, "--reason", TO_SAY),
+        command=command_line("recompute", db.app_name, definition.name, "--reason", TO_SAY, of=key),
         back=row_path(definition.name, key),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from projectionist.console.pages import command_line
+from projectionist.console.pages import command_line, flag
 from projectionist.core.printable_text import visible
 from projectionist.runner.admin.audit_log import AuditFilter, acts
 
@@ -29,7 +29,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
     """Show the newest acts that the filters choose, or those before one."""
     rows, chosen = await _found(context, request, ROWS)
     given = {name: request.query_params.get(name) or None for name in FILTERS}
-    words = [word for name, value in given.items() if value for word in (f"--{name}", value)]
+    words = [word for name, value in given.items() for word in flag(name, value)]
     return await context.page(
         request,
         "audit.html",

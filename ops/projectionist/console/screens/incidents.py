@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projectionist.console.pages import command_line
+from projectionist.console.pages import command_line, flag
 from projectionist.ops.cli.content import without_answer
 from projectionist.runner.admin.incidents import Incidents
 
@@ -31,9 +31,5 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         most=MOST,
         consumer=consumer,
         kind=kind,
-        command=command_line("incidents", "list", "--each", *_flags(consumer=consumer, kind=kind)),
+        command=command_line("incidents", "list", "--each", *flag("consumer", consumer), *flag("kind", kind)),
     )
-
-
-def _flags(**given: str | None) -> list[str]:
-    return [word for name, value in given.items() if value is not None for word in (f"--{name}", value)]

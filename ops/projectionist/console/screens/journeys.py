@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from projectionist.console.acts.row_acts import row_path
 from projectionist.console.acts.verb import needed
 from projectionist.console.console_context import go_to
-from projectionist.console.pages import command_line
+from projectionist.console.pages import command_line, flag
 from projectionist.console.screens import revealing
 from projectionist.console.stretches import stretches
 from projectionist.console.waterfall import answer, waterfall
@@ -71,7 +71,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
             "trace": context.settings.postgres.trace_index,
         },
         trace_page=context.settings.telemetry.trace_page,
-        command=command_line("journey", event, *(["--source", source] if source else [])),
+        command=command_line("journey", *flag("source", source or None), of=event),
     )
 
 
@@ -90,7 +90,7 @@ async def aggregate(context: ConsoleContext, request: Request) -> Response:
         rows=_rows(context.app.views, name),
         missing={one.consumer: missing(one) for one in found},
         notes=journeys.notes,
-        command=command_line("journey", "--aggregate", name),
+        command=command_line("journey", *flag("aggregate", name)),
     )
 
 
@@ -131,7 +131,7 @@ async def search(context: ConsoleContext, request: Request) -> Response:
         found=found,
         correlations=context.settings.postgres.correlation_index,
         traces=context.settings.postgres.trace_index,
-        command=command_line("journey", text),
+        command=command_line("journey", of=text),
     )
 
 
@@ -151,7 +151,7 @@ async def flow(context: ConsoleContext, request: Request) -> Response:
         drawn=waterfall(drawn, now),
         answer=answer(drawn, now),
         trace_page=context.settings.telemetry.trace_page,
-        command=command_line("journey", f"--{by}", name),
+        command=command_line("journey", *flag(by, name)),
     )
 
 

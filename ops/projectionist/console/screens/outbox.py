@@ -56,6 +56,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         ],
         for_a_person=FOR_A_PERSON,
         provider=given.get("provider") or None,
+        standing=command_line("outbox", "lanes", *options(given, ("provider",))),
         command=command_line("outbox", "list", *options(given, INTENTS)),
     )
 
@@ -96,5 +97,5 @@ async def intent(context: ConsoleContext, request: Request) -> Response:
         acts=acts,
         body=bytes(body).decode("utf-8", "backslashreplace") if revealed else None,
         revealed=revealed,
-        command=command_line("outbox", "show", key),
+        command=command_line("outbox", "show", of=key),
     )

@@ -84,5 +84,5 @@ async def entry(context: ConsoleContext, request: Request) -> Response:
         rows=rows,
         seq=seq,
         revealed=revealed,
-        command=command_line("quarantine", "show", seq, "--consumer", given["consumer"]),
+        command=command_line("quarantine", "show", seq, *options(given, ("consumer", "incarnation"))),
     )

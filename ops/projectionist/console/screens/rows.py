@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from projectionist.console.acts.verb import needed
-from projectionist.console.pages import command_line
+from projectionist.console.pages import command_line, flag
 from projectionist.console.screens import revealing
 from projectionist.core.errors import ProjectionistError
 from projectionist.ops.cli.content import hidden
@@ -76,9 +76,7 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         then=then if revealed or then is None else _masked(then),
         columns=columns,
         revealed=revealed,
-        command=command_line(
-            *("row", context.name, name, key or "KEY", *(("--at", at) if at else ()), "--history")
-        ),
+        command=command_line("row", context.name, name, *flag("at", at), "--history", of=key or "KEY"),
     )
 
 

@@ -87,7 +87,7 @@ async def event(context: ConsoleContext, request: Request) -> Response:
         rows=rows,
         event_id=event_id,
         revealed=revealed,
-        command=command_line("parked", "show", event_id, *options(given, ("consumer", "source"))),
+        command=command_line("parked", "show", *options(given, ("consumer", "source")), of=event_id),
     )
 
 
