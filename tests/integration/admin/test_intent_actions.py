@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
 from tests.support.outbox import FORGETS, SLOW, Outbox, answer, execute_in_silence, made, scripted
 from tests.support.process import Ended, run_projectionist
+from tests.support.servers import SCHEMA
 from tests.support.waiting import eventually
 
 from projectionist.core.digest import digest
+from projectionist.core.postgres.statements import Statements
 from projectionist.outbox.providers import Outcome
 
 pytestmark = pytest.mark.asyncio
 REVEAL = ("--reveal", "--reason", "ticket 7", "--actor", "ann")
 QUOTA = digest("quota used up")
+
+
+CIRCUITS = """
+    insert into projectionist.circuits (provider, destination, state, until, pause_s, held)
+    select 'stub', name, state, clock_timestamp() + after * interval '1 hour', 7200, held
+    from (values ('closed', 'closed', 1, null), ('open', 'open', 1, null), ('over', 'half_open', -1, null),
+        ('from a clock that went back', 'open', 3, null), ('held', 'closed', 0, 'gone')) c (name, state, after, held)"""
+LANES = """
+    with written as (
+        insert into projectionist.intents
+            (key, consumer, source, id, slot, class, provider, destination, ordering, on_dead, body, hash)
+        select concat_ws(' ', state, lease, wait, circuit, place), 0, 'shop', place, 's', 'Receipt', 'stub', circuit,
+            concat_ws(' ', state, lease, wait, circuit), 'block', '', ''
+        from unnest('{ready,leased,started,unknown,reconcile,dead,held}'::text[]) state,
+            unnest('{-1,0,1}'::integer[]) lease, unnest('{-1,0,1}'::integer[]) wait,
+            unnest('{none,closed,open,over,from a clock that went back,held}'::text[]) circuit,
+            generate_series(1, 2) place
+        returning *
+    )
+    insert into projectionist.outbox (seq, provider, destination, lane, place, state, lease_until, due)
+    select seq, provider, destination, ordering, id::bigint,
+        case id when '1' then split_part(key, ' ', 1) else 'ready' end,
+        clock_timestamp() + nullif(split_part(key, ' ', 2)::integer, 0) * interval '1 hour',
+        clock_timestamp() + nullif(split_part(key, ' ', 3)::integer, 0) * interval '1 hour'
+    from written"""
+"""Lanes of two, whose heads are in each state, with a lease, a wait and a circuit that are over, there or not."""
+AT_WORK = """
+    select key from projectionist.intents i join projectionist.outbox o using (seq)
+    where id = '1' and o.state in ('leased', 'started', 'unknown') and lease_until > clock_timestamp()"""
 
 
 async def cli(harness: Outbox, *arguments: str) -> Ended:
@@ -192,6 +224,30 @@ async def test_lanes_that_stand_are_told_with_their_head_and_until_when(harness:
     assert (await seen(harness, "lanes", "--provider", "other"))["lanes"] == []
     assert (await cli(harness, "lanes")).code == 3
     assert (await cli(harness, "lanes", "--state", "dead")).code == 2
+
+
+async def test_a_lane_stands_just_where_no_relay_takes_its_head_up_or_has_it(harness: Outbox) -> None:
+    await harness.connection.execute(CIRCUITS)
+    await harness.connection.execute(LANES)
+    changing = harness.connection.transaction()
+    await changing.start()
+    rows = await harness.connection.fetch(
+        Statements("projectionist.outbox", SCHEMA)["lease_intents"],
+        *("stub", "", 1_000, 10_000, uuid4(), 60.0, [], [], 10_000, True),
+    )
+    taken = {row["key"] for row in rows}
+    await changing.rollback()
+    assert len(taken) > 50
+    lanes = (await seen(harness, "lanes", "--limit", "10000"))["lanes"]
+    at_work = {row["key"] for row in await harness.connection.fetch(AT_WORK)}
+    heads = {
+        row["key"]
+        for row in await harness.connection.fetch("select key from projectionist.intents where id = '1'")
+    }
+    assert {one["key"] for one in lanes} == heads - taken - at_work
+    assert all(one["due"] or one["state"] in ("held", "dead", "reconcile") for one in lanes), (
+        "for a time or somebody"
+    )
 
 
 async def test_what_was_carried_out_is_resolved_as_sent_and_those_behind_it_go_on(harness: Outbox) -> None:
