@@ -250,6 +250,20 @@ async def test_a_lane_stands_just_where_no_relay_takes_its_head_up_or_has_it(har
     )
 
 
+async def test_an_intent_in_a_state_of_a_newer_version_is_shown(harness: Outbox) -> None:
+    await harness.connection.execute("alter table projectionist.outbox drop constraint outbox_state_check")
+    for lane in ("order/0", "order/1"):
+        for _ in range(2):
+            await harness.want(lane=lane)
+    await harness.connection.execute(
+        "update projectionist.outbox set state = 'postponed', due = clock_timestamp() + interval '1 hour' where seq = 1"
+    )
+    listed = await seen(harness, "list")
+    assert {one["state"]: one["count"] for one in listed["groups"]} == {"ready": 3, "postponed": 1}
+    assert listed["attention"][0]["text"].startswith("4 intents wait"), "which goes on by itself"
+    assert [one["state"] for one in (await seen(harness, "lanes"))["lanes"]] == ["postponed"]
+
+
 async def test_what_was_carried_out_is_resolved_as_sent_and_those_behind_it_go_on(harness: Outbox) -> None:
     key = await in_doubt(harness)
     behind = await harness.want(lane="order/1")

@@ -60,7 +60,8 @@ class IntentFilter(msgspec.Struct, frozen=True, kw_only=True):
 class IntentGroup(msgspec.Struct, frozen=True):
     """Intents that are alike; `sample` is the key of one."""
 
-    state: IntentState
+    state: str
+    """An `IntentState`, or one that only a newer version knows; so are those below."""
     provider: str
     error: str | None
     count: int
@@ -93,7 +94,7 @@ class StandingLane(msgspec.Struct, frozen=True, kw_only=True):
     ordering: str
     behind: int
     key: str
-    state: IntentState
+    state: str
     attempt: int
     created: datetime
     due: datetime | None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from projectionist.core.postgres.statements import Statements
-from projectionist.core.states import IntentState
 from projectionist.outbox.admin.intent_actions import FOR_A_PERSON
 
 if TYPE_CHECKING:
@@ -213,6 +212,6 @@ def _add(
     oldest_s: float,
 ) -> None:
     one = _provider(found, relays, name)
-    kind = state if IntentState(state) in FOR_A_PERSON else "waiting"
+    kind = state if state in FOR_A_PERSON else "waiting"  # what only a newer version knows is none of these
     setattr(one, kind, getattr(one, kind) + count)
     one.oldest_s = max(oldest_s, one.oldest_s or 0.0)
