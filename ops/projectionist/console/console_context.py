@@ -107,10 +107,12 @@ class ConsoleContext:
             read.update({"template": template, "here": here, "status": status, **values})
             return Response()
         seen = await self.look(request)
+        as_of = min(seen.at, values.pop("read_at", seen.at))
         frame = {
             "here": here,
             "name": self.name,
             "seen": seen,
+            "as_of": as_of,
             "counts": counts(seen.status),
             "doctor_waits": self.doctor_waits,
             "person": session.person,
@@ -128,7 +130,7 @@ class ConsoleContext:
         """Answer a page that is open and asks again, with what others who look at it have just been shown."""
 
         async def anew() -> Contents:
-            contents: dict[str, Any] = {}
+            contents: dict[str, Any] = {"read_at": datetime.now(UTC)}
             request.state.read = contents  # what would be shown is kept, and rendered for each who asks
             try:
                 await handler(self, request)

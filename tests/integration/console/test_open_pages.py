@@ -26,6 +26,7 @@ pytestmark = pytest.mark.asyncio
 INCIDENT = """
     insert into projectionist.incidents (consumer, kind, incarnation, seq, source, id, detail)
     select number, 'late', 1, 2, 'shop', 'e1', 'came late' from projectionist.consumers where name = 'Spend'"""
+TO_MEND = "#to-mend li:has-text('Incidents')"
 
 
 class Clock:
@@ -96,26 +97,43 @@ async def test_figures_change_under_a_row_in_focus_and_rows_move_when_nobody_poi
         await eventually(lambda: shows(ann, ".answer", "2 waiting"))
         assert await ann.page.evaluate("document.activeElement.kept"), "it is the same row, still in focus"
         await live.pool.execute(INCIDENT)
-        before = await ann.page.locator("#fresh time").inner_text()
-        await eventually(lambda: is_newer(ann, before))
+        await eventually(lambda: shows(ann, TO_MEND, "1"))
+        before = await moment(ann)
+        await shows(ann, TO_MEND, "1")
         assert "1 thing" in await ann.said(), "nothing moves under whoever is there"
+        assert await moment(ann) == before, "it is told of which moment they are"
         await ann.page.evaluate("document.activeElement.blur()")
         await eventually(lambda: shows(ann, ".answer", "2 things"))
+        assert await moment(ann) > before
     assert ann.complaints == []
 
 
-async def is_newer(ann: Visitor, before: str) -> bool:
-    """Let a refresh be due; return whether the page is of another moment."""
-    await shows(ann, "#fresh", "as of")
-    return await ann.page.locator("#fresh time").inner_text() != before
+async def moment(ann: Visitor) -> str:
+    """Return the moment that a page says its figures are of."""
+    told = await ann.page.locator("#fresh time").get_attribute("datetime")
+    assert told is not None
+    return told
 
 
-async def test_what_is_typed_stays_while_the_frame_goes_on(live: ConsumerHarness, ann: Visitor) -> None:
+@pytest.mark.parametrize(
+    ("page", "field"), [("/waiting", "Aggregate"), ("/act/pause?consumer=Orders", "Reason")]
+)
+async def test_what_is_typed_and_its_moment_stay_while_the_frame_goes_on(
+    live: ConsumerHarness, ann: Visitor, page: str, field: str
+) -> None:
+    await ann.go(page)
+    await ann.write(field, "order/o1")
+    before = await moment(ann)
+    await live.pool.execute(INCIDENT)
+    await eventually(lambda: shows(ann, TO_MEND, "1"))
+    assert await ann.page.get_by_label(field).input_value() == "order/o1"
+    assert await moment(ann) == before
+    assert ann.complaints == []
+
+
+async def test_a_filter_is_applied_by_a_key(ann: Visitor) -> None:
     await ann.go("/waiting")
     await ann.write("Aggregate", "order/o1")
-    before = await ann.page.locator("#fresh time").inner_text()
-    await eventually(lambda: is_newer(ann, before))
-    assert await ann.page.get_by_label("Aggregate").input_value() == "order/o1"
     await ann.page.keyboard.press("Enter")
     await expect(ann.page.locator("main")).to_contain_text("1 group waits for somebody")
     assert ann.complaints == []

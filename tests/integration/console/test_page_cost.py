@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -94,6 +96,20 @@ async def cost(asked: list[str], viewers: list[Browser], pages: tuple[str, ...],
     asked.clear()
     await look(viewers, pages, time)
     return len(asked)
+
+
+async def test_a_page_is_of_the_moment_at_which_the_oldest_of_its_figures_was_read(
+    served: Served, time: Clock
+) -> None:
+    ann = await served.logged_in()
+    await ann.see("/")
+    for seconds in (2, 3):
+        between = datetime.now(UTC)
+        time.now += seconds
+        page = (await ann.http.get("/outbox", headers={"hx-request": "true"})).text
+    told = re.search(r'as of <time datetime="([^"]+)"', page)
+    assert told is not None
+    assert datetime.fromisoformat(told[1]) < between, "its snapshot is newer than what it shares"
 
 
 async def test_an_open_page_costs_one_statement_a_second_however_many_look(

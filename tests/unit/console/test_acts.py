@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from projectionist.console.acts.quarantine_acts import replacements
 from projectionist.console.screens.audit import cell
@@ -109,3 +110,7 @@ def test_versions_that_are_missing_are_named_where_all_that_waits_is_seen(
         removed=0,
     )
     assert missing(status) == told
+    assert missing(replace(status, head="waiting", finding="lost")) == told
+    assert missing(replace(status, head="waiting")) == "", (
+        "an event has failed where versions may be left out"
+    )

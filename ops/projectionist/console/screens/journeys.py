@@ -15,6 +15,7 @@ from projectionist.console.screens import revealing
 from projectionist.console.stretches import stretches
 from projectionist.console.waterfall import answer, waterfall
 from projectionist.core.operator import NotThere
+from projectionist.core.states import AggregateState
 from projectionist.ops.cli.content import masked_journey
 from projectionist.runner.admin.event_history import Journeys
 from projectionist.runner.admin.flow_history import BY, Flows
@@ -95,7 +96,12 @@ async def aggregate(context: ConsoleContext, request: Request) -> Response:
 
 
 def missing(one: AggregateStatus) -> str:
-    """Say which versions are missing before the first that waits, as far as these events tell; none: nothing. Pure."""
+    """Say which versions are missing before the first that waits, as far as these events tell; none: nothing. Pure.
+
+    Versions that a consumer may do without are not missing where an event behind them has failed.
+    """
+    if one.head != AggregateState.GAP and one.finding is None:
+        return ""
     waiting = [each["version"] for each in one.events if each["state"] == "parked" and each["version"]]
     if len(waiting) < one.parked or not waiting or min(waiting) == one.version + 1:
         return ""

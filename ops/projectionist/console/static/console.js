@@ -27,8 +27,12 @@ document.addEventListener("htmx:before:swap", (event) => {
   show("silent", false);
   show("over", response.status === 401);
   if (response.status === 401) event.preventDefault();
-  const content = tasks.findIndex((task) => task.target === main());
-  if (content >= 0 && (response.status !== 200 || isHeld(tasks[content].fragment))) tasks.splice(content, 1);
+  const content = tasks.find((task) => task.target === main());
+  if (content && response.status === 200 && !isHeld(content.fragment)) return;
+  for (const stays of [main(), document.getElementById("fresh")]) {  // figures, and the moment that they are of
+    const place = tasks.findIndex((task) => task.target === stays);
+    if (place >= 0) tasks.splice(place, 1);
+  }
 });
 
 document.addEventListener("htmx:error", () => show("silent", true));
