@@ -222,7 +222,9 @@ async def test_lanes_that_stand_are_told_with_their_head_and_until_when(harness:
     assert [one["due"] is None for one in lanes] == [True, False]
     assert len((await seen(harness, "lanes", "--limit", "1"))["lanes"]) == 1
     assert (await seen(harness, "lanes", "--provider", "other"))["lanes"] == []
-    assert (await cli(harness, "lanes")).code == 3
+    first, every = await cli(harness, "lanes", "--limit", "1"), await cli(harness, "lanes")
+    assert (first.code, every.code) == (3, 3)
+    assert ("--limit shows more" in first.err, "--limit shows more" in every.err) == (True, False)
     assert (await cli(harness, "lanes", "--state", "dead")).code == 2
 
 

@@ -35,6 +35,19 @@ async def served(live: ConsumerHarness, s: Any) -> AsyncIterator[Served]:
         yield made
 
 
+MANY = """
+    insert into projectionist.intents
+        (key, consumer, source, id, slot, class, provider, destination, ordering, on_dead, body, hash)
+    select 'sms' || n, 1, 'shop', 'e' || n, 's', 'Text', 'sms', 'd', 'lane' || n / 3, 'block', '', ''
+    from generate_series(0, 239) n;
+    insert into projectionist.outbox (seq, provider, destination, lane, place, state, error)
+    select seq, provider, destination, ordering, seq, case place when 0 then 'dead' else 'ready' end,
+        'no number ' || case place when 0 then key else ordering end
+    from projectionist.intents cross join lateral (select substr(key, 4)::integer % 3 as place) at
+    where provider = 'sms'"""
+"""Of eighty lanes each has a dead head of its own error, and two behind it of one."""
+
+
 class Tags(HTMLParser):
     """Collects what a browser would make of a page."""
 
@@ -87,6 +100,17 @@ async def test_a_lane_that_stands_is_shown_with_its_head_and_how_many_it_keeps(a
     said = text_of(await ann.see("/outbox")).partition("Lanes that stand")[2].partition("Providers")[0]
     assert f"1 {HOSTILE} email dead" in said
     assert "once decided" in said
+
+
+async def test_of_very_many_groups_and_lanes_the_largest_are_shown_and_how_many_there_are(
+    live: ConsumerHarness, ann: Browser
+) -> None:
+    await live.pool.execute(MANY)
+    said = text_of(await ann.see("/outbox?provider=sms"))
+    assert "100 of 160 groups, the largest first" in said
+    assert "50 or more, the longest first" in said
+    assert said.count(" dead ") >= 50, "what waits for somebody is not crowded out"
+    assert "projectionist outbox lanes --provider sms" in said
 
 
 async def test_an_incident_is_closed_with_a_reason_as_by_the_command_line(

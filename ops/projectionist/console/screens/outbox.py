@@ -50,6 +50,8 @@ async def show(context: ConsoleContext, request: Request) -> Response:
         scheduled=seen.status.outbox.scheduled,
         waiting=[row for row in rows if row["state"] in FOR_A_PERSON],
         others=[row for row in rows if row["state"] not in FOR_A_PERSON],
+        all_groups=found.all_groups,
+        most=ROWS,
         lanes=[
             without_content(msgspec.structs.asdict(lane), found.outcomes.get(lane.key, ""))
             for lane in found.lanes

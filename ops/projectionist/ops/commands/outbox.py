@@ -17,6 +17,7 @@ from projectionist.ops.cli.output import (
     UsageError,
     cell,
     lines,
+    note,
     say,
     say_json,
     show_result,
@@ -215,6 +216,8 @@ async def _show_lanes(db: Database, verbs: IntentActions, args: argparse.Namespa
     rows = await _told(db.connection, db.schema, verbs, heads, args)
     columns = ("behind", "provider", "ordering", "state", "attempt", "due", "error", "key")
     show_result(args, {"lanes": rows}, lines(rows, columns) or "no lane stands")
+    if len(rows) == args.limit:
+        note(f"The first {args.limit}, the longest first: --limit shows more")
     return Exit.ATTENTION if any(lane.state in FOR_A_PERSON for lane in lanes) else Exit.DONE
 
 

@@ -104,6 +104,8 @@ class StandingLane(msgspec.Struct, frozen=True, kw_only=True):
 class GroupsPage(msgspec.Struct, frozen=True):
     """Groups of intents, the lanes that stand, and how the last attempts of samples and heads have ended."""
 
+    all_groups: int
+    """How many there are; the largest are told."""
     groups: list[IntentGroup]
     lanes: list[StandingLane]
     outcomes: dict[str, str]
@@ -162,13 +164,14 @@ class IntentActions:
         return [msgspec.convert(dict(row), StandingLane) for row in rows]
 
     async def groups_page(self, chosen: IntentFilter, limit: int) -> GroupsPage:
-        """Return intents as `groups` does, and so many lanes as `lanes` does."""
+        """Return so many groups of those that wait for somebody and of the others, as `groups` does, and of lanes."""
         await self.opened()
-        given = (*chosen.arguments(), limit)
+        given = (*chosen.arguments(), limit, sorted(FOR_A_PERSON))
         row = await self._connection.fetchrow(self._sql["select_intent_groups_page"], *given)
         assert row is not None, "it always answers"
         decode = msgspec.json.decode
         return GroupsPage(
+            row["all_groups"],
             decode(row["groups"], type=list[IntentGroup]),
             decode(row["lanes"], type=list[StandingLane]),
             _outcomes(decode(row["outcomes"])),
