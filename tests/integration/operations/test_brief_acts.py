@@ -13,20 +13,23 @@ from typing import Any
 import pytest
 from tests.support import inspection
 from tests.support.cli import Cli
-from tests.support.console_client import serving, text_of
+from tests.support.console_client import behind, serving, text_of
 from tests.support.consumer_harness import ConsumerHarness
 from tests.support.erasing import WORD, holders
+from tests.support.gateway import gateway
 from tests.support.parked_operations import WHY, lively, operating, silence
 from tests.support.rebuilding import Slow
 from tests.support.retention import age, sent
 from tests.support.servers import SCHEMA
 from tests.support.shop import OrderNoted, OrderPlaced, shop
 from tests.support.shop_app import APP, environment
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, listening
 
 from projectionist.core.operator import Act
 from projectionist.core.postgres import connections
 from projectionist.core.states import OperationOutcome
+from projectionist.ops.cli.database import database
+from projectionist.ops.cli.operation_progress import watch
 from projectionist.projections import definition
 from projectionist.runner import App
 from projectionist.runner.admin.erasure import Eraser
@@ -35,7 +38,7 @@ from projectionist.runner.database.queries import Queries
 from projectionist.runner.history.progress import PhaseProgress, Progress
 from projectionist.runner.operations.long_act import ActStopped, long_act
 from projectionist.runner.operations.operation import OperationKind
-from projectionist.runner.operations.operation_store import OperationStore
+from projectionist.runner.operations.operation_store import OperationStore, lent_store
 from projectionist.runner.preview.preview import Previewer
 from projectionist.runner.retention.background_purge import streams
 from projectionist.runner.retention.purge import Purger
@@ -309,3 +312,25 @@ async def test_one_that_is_watched_while_it_is_done_at_once_is_told_to_be_done(
         )
     finally:
         await store.connection.close()
+
+
+async def test_an_operation_is_watched_over_an_outage_to_its_end(
+    live: ConsumerHarness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with lent_store(live.settings.postgres) as store, gateway(live.database) as gate:
+        grant = await store.begin_long_act(OperationKind.VERIFY, {"consumer": "Orders"}, ANN, "here")
+        await lively(live)
+        with listening() as heard:
+            async with database("test", behind(live, gate)) as db:
+                watching = asyncio.create_task(watch(db, grant.number))
+                await heard.wait("operation.watched")
+                gate.refusing = True
+                gate.cut()
+                await heard.wait("operation.watched", heard.counts["operation.watched"] + 3)
+                assert not watching.done()
+                gate.refusing = False
+                await store.end(grant, OperationOutcome.DONE, None)
+                ended = await watching
+    assert ended is not None
+    assert ended.outcome == OperationOutcome.DONE
+    assert capsys.readouterr().err.count("PostgreSQL does not answer, and is waited for") == 1

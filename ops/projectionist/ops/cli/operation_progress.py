@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from projectionist.core import clock
 from projectionist.core.operator import Act, NotThere
+from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.postgres.error_text import said
 from projectionist.core.states import OperationOutcome
 from projectionist.core.testpoints import announce
 from projectionist.ops.cli.output import Exit, note, say, say_json, warn
 from projectionist.runner.admin.bulk_actions import named
 from projectionist.runner.operations import group
 from projectionist.runner.operations.operation import OperationKind, OperationReport
-from projectionist.runner.operations.operation_store import OperationStore
+from projectionist.runner.operations.operation_store import OperationStore, lent_store
 from projectionist.runner.rebuild.build_lease import owner
 
 if TYPE_CHECKING:
@@ -107,18 +110,30 @@ async def carry_out(db: Database, grant: Grant, actor: str) -> OperationReport:
 async def watch(db: Database, number: int) -> OperationReport | None:
     """Tell how far an operation is until it has ended, or nobody carries it out; None: it was done at once.
 
-    Then it has left no row, and was there before. Raises NotThere where it was not.
+    Then it has left no row, and was there before. Raises NotThere where it was not. A PostgreSQL that goes away
+    meanwhile is waited for, as who carries the operation out does.
     """
-    store, lines = OperationStore(db.connection, db.schema), ProgressLines()
+    store, lines, away = OperationStore(db.connection, db.schema), ProgressLines(), False
     found = await store.show(number)
-    while found.is_carried_out:
-        announce("operation.watched")
-        lines(found)
-        await asyncio.sleep(LOOKED_S)
-        try:
-            found = await store.show(number)
-        except NotThere:
-            return None
+    async with AsyncExitStack() as opened:
+        while found.is_carried_out:
+            announce("operation.watched")
+            if not away:
+                lines(found)
+            await asyncio.sleep(LOOKED_S)
+            try:
+                if store.connection.is_closed():
+                    await opened.aclose()
+                    store = await opened.enter_async_context(lent_store(db.settings.postgres))
+                found, away = await store.show(number), False
+            except NotThere:
+                return None
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                if not away:
+                    warn(f"PostgreSQL does not answer, and is waited for: {said(error)}")
+                away = True
     return found
 
 

@@ -86,7 +86,7 @@ async def _run(args: argparse.Namespace) -> int:
             case "show":
                 return await _show(store, await store.show(args.number), args)
             case "watch":
-                return await _watch(db, store, args)
+                return await _watch(db, args)
             case "stop":
                 return await _stop(store, args)
         return await _take_up(db, store, args)
@@ -124,15 +124,17 @@ async def _show(store: OperationStore, one: OperationReport, args: argparse.Name
     return exit_code(one)
 
 
-async def _watch(db: Database, store: OperationStore, args: argparse.Namespace) -> int:
+async def _watch(db: Database, args: argparse.Namespace) -> int:
     from projectionist.ops.cli.operation_progress import watch
+    from projectionist.runner.operations.operation_store import lent_store
 
     found = await watch(db, args.number)
     if found is None:
         told = {"operation": args.number, "state": "done", "note": "done at once, which leaves no row"}
         show_result(args, told, f"operation {args.number} is done: what is done at once leaves no row")
         return Exit.DONE
-    return await _show(store, found, args)
+    async with lent_store(db.settings.postgres) as store:  # the one from before may have broken off meanwhile
+        return await _show(store, found, args)
 
 
 async def _stop(store: OperationStore, args: argparse.Namespace) -> int:
