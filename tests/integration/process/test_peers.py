@@ -248,11 +248,14 @@ async def test_newer_code_takes_over_from_a_sleeper_who_commits_nothing_afterwar
             await newer.heard("worker.running")
             await live.publish(OrderPlaced("ann", 2), "o2", 1)
             await eventually(lambda: has_row(live, "o2"))
-            await is_superseded(sleeper)
+            sleeper.signal(signal.SIGCONT)
+            ended = await sleeper.ended()
             await live.settled(s.Orders)
             newer.signal(signal.SIGTERM)
             await newer.ended()
 
+    assert ended.code == 1
+    assert "newer code has taken over" in ended.err
     written = "placed by newer code" if moment == "batch.written" else "placed"
     assert [row[1] for row in await live.rows("orders")] == [written, "placed by newer code"]
     assert await live.unaccounted(s.Orders) == []
@@ -262,26 +265,15 @@ async def test_what_a_sleeper_holds_beside_its_batches_is_taken_from_it_too(live
     s = shop(live.stream)
     await live.migrate(s.Orders)
     quick(live)
+    await live.publish(OrderPlaced("ann", 1), "o1", 1)
     async with running(live, "Orders", pause_at={"floor.written": 1}) as sleeper:
-        await sleeper.heard("worker.running")
-        await live.publish(OrderPlaced("ann", 1), "o1", 1)
         await sleeper.heard("floor.written")
         await stopped(sleeper)
         async with running(live, code="new") as newer:
             await newer.heard("worker.running")
             assert newer.announced["peers.ended"] == 1, newer.err
-            await is_superseded(sleeper)
-            await live.settled(s.Orders)
-            newer.signal(signal.SIGTERM)
-            await newer.ended()
-
-
-async def is_superseded(sleeper: Child) -> None:
-    """Wake it, and see it end for that reason."""
-    sleeper.signal(signal.SIGCONT)
-    ended = await sleeper.ended()
-    assert ended.code == 1
-    assert "newer code has taken over" in ended.err
+            await live.publish(OrderPlaced("ann", 2), "o2", 1)
+            await eventually(lambda: has_row(live, "o2"))
 
 
 async def has_row(harness: ConsumerHarness, key: str) -> bool:
