@@ -59,12 +59,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who read our output has enough of it; what is left must not fail at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    except Exception as error:  # noqa: BLE001  of all others a missing right alone has something to say
-        told = explained(args, error)
+    except Exception as error:  # noqa: BLE001  of all others those of PostgreSQL alone have something to say
+        told = _told(args, error)
         # What is left is a bug, of ours or of the user's modules: its author needs the traceback.
         warn(traceback.format_exc().rstrip() if told is None else f"error: {told}")
         return Exit.FAILED
     return code
+
+
+def _told(args: argparse.Namespace, error: Exception) -> ProjectionistError | None:
+    """Return what to say of an error of PostgreSQL that somebody, or time, may mend."""
+    from projectionist.ops.cli.interrupted_command import interrupted  # noqa: PLC0415  no other end needs the driver
+
+    try:
+        return interrupted(error) or explained(args, error)
+    except ProjectionistError as away:  # nobody is there to be asked which right is missing
+        return away
 
 
 def found() -> Iterator[tuple[str, Command]]:

@@ -6,11 +6,21 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from projectionist.core.user_errors import StrayCancellation
 
 T = TypeVar("T")
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+
+
+def leaves(error: ErrorT) -> Iterator[ErrorT]:
+    """Yield the errors inside exception groups, or the error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(cast("ErrorT", one))
+    else:
+        yield error
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from projectionist.core.postgres.rights import Duty
+from projectionist.core.task_groups import leaves
 
 if TYPE_CHECKING:
     from projectionist.core.errors import ProjectionistError
@@ -70,7 +71,7 @@ def duty_of(args: argparse.Namespace) -> Duty | None:
 
 def explained(args: argparse.Namespace, error: BaseException) -> ProjectionistError | None:
     """Return what to say where PostgreSQL has refused a right; None where it is about something else."""
-    refused = next((one for one in _leaves(error) if getattr(one, "sqlstate", None) == _RIGHTS), None)
+    refused = next((one for one in leaves(error) if getattr(one, "sqlstate", None) == _RIGHTS), None)
     duty = duty_of(args)
     if refused is None or duty is None:
         return None
@@ -95,11 +96,3 @@ async def _explained(error: BaseException, duty: Duty) -> ProjectionistError:
         f"role {whose.role!r} of the database may not do this: {error}",
         remedy=f"It takes the owner of the tables: run it as {whose.owner!r}, or make this role its member",
     )
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
-    else:
-        yield error

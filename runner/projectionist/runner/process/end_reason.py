@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from projectionist.core.errors import ProjectionistError
 from projectionist.core.postgres.error_class import is_transient
+from projectionist.core.task_groups import leaves
 from projectionist.runner.batch.consumer import Paused, Superseded, Tripped
 
 REFUSALS = (Paused, Superseded, Tripped)
@@ -17,17 +16,17 @@ def end_reason(error: Exception) -> Exception:
 
     An outage comes last: sessions and connections end with the work, whatever has ended it.
     """
-    return min(_leaves(error), key=_rank)
+    return min(leaves(error), key=_rank)
 
 
 def is_refused(error: Exception) -> bool:
     """Return whether a refusal is among what work ended for."""
-    return any(isinstance(one, REFUSALS) for one in _leaves(error))
+    return any(isinstance(one, REFUSALS) for one in leaves(error))
 
 
 def is_explained(error: Exception) -> bool:
     """Return whether work ended for reasons of ours, or an outage, and not in the middle of an event."""
-    return all(isinstance(one, ProjectionistError) or is_transient(one) for one in _leaves(error))
+    return all(isinstance(one, ProjectionistError) or is_transient(one) for one in leaves(error))
 
 
 def _rank(one: Exception) -> int:
@@ -40,11 +39,3 @@ def _rank(one: Exception) -> int:
             return 2
         case _:
             return 4 if is_transient(one) else 3
-
-
-def _leaves(error: Exception) -> Iterator[Exception]:
-    if isinstance(error, ExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
-    else:
-        yield error
