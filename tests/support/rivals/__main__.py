@@ -47,10 +47,11 @@ def main() -> None:
     parser.add_argument("--contender", action="append", default=[])
     parser.add_argument("--hardship", action="append", default=[])
     given = parser.parse_args()
+    made_with = surroundings.commit()  # at the end it may be another
     with Servers() as servers:
         results = asyncio.run(run_all(servers, given.seed, given.contender, given.hardship))
     about = [
-        f"commit {surroundings.commit()}, seed {given.seed}, on {surroundings.today()}",
+        f"commit {made_with}, seed {given.seed}, on {surroundings.today()}",
         f"{surroundings.servers()}, {surroundings.python()}",
         surroundings.machine(),
     ]

@@ -21,8 +21,10 @@ FOOT = """
 A cell says how many orders are wrong in the end, of {orders}: **rows** missing or wrong, receipts **lost**, receipts
 sent **twice**; then how long it took after the last hardship until all was well, and how often a process ended by
 itself and had to be started again. *Not given*: its events come from its own store, once and in order. What is not
-well after {patience:.0f} s counts as wrong. The provider remembers keys, and does a request once whoever repeats it:
-all contenders send one, Projectionist that of its intent, the others the order.
+well {patience:.0f} s after the load, and as long after the release, counts as wrong. The provider remembers keys, and
+does a request once whoever repeats it: all contenders send one, Projectionist that of its intent, the others the
+order. Where more than one event in twenty fails, [Projectionist's breaker](operations/breaker.md) stops the consumer
+until newer code is there: healthy orders wait as well then, which is meant.
 
 What the table does not show is which of them **tells** what waits. Projectionist parks the event that cannot be
 applied and those behind it, and shows them with the reason (`projectionist parked list`); the hand-written handlers
@@ -44,22 +46,23 @@ def page(results: Sequence[TrialResult], about: Sequence[str], patience_s: float
     ]
     for hardship in HARDSHIPS:
         if found := [each for each in results if each.hardship == hardship.name]:
-            cells = [_cell([each for each in found if each.contender == one.name]) for one in shown]
+            first = "before the release" if hardship.odd else f"{patience_s:.0f} s after the load"
+            cells = [_cell([each for each in found if each.contender == one.name], first) for one in shown]
             lines.append(f"| **{hardship.name}**: {hardship.says} | {' | '.join(cells)} |")
     orders = max((each.orders for each in results), default=0)
     return HEAD + "\n".join(lines) + "\n" + FOOT.format(orders=orders, patience=patience_s)
 
 
-def _cell(results: Sequence[TrialResult]) -> str:
+def _cell(results: Sequence[TrialResult], first: str) -> str:
     if not results:
         return "*not given*"
     (one,) = results
     took = "never well" if one.recovered_s is None else f"after {one.recovered_s:.0f} s"
     parts = [f"{_wrong(one.found)}, {took}"]
     if one.begun != one.found:
-        parts.append(f"before the release: {_wrong(one.begun)}")
+        parts.append(f"{first}: {_wrong(one.begun)}")
     if one.ended:
-        parts.append(f"ended by itself {one.ended} times")
+        parts.append(f"ended by itself {one.ended} times" if one.ended > 1 else "ended by itself once")
     return "; ".join(parts)
 
 
