@@ -49,6 +49,11 @@ async def test_the_list_is_grouped_by_what_is_alike(cli: Cli, s: Any) -> None:
     assert (await cli.seen("quarantine", "list", "--error", groups[1]["why"]))["groups"] == groups[1:]
 
 
+async def test_an_incarnation_that_no_stream_has_is_not_there(cli: Cli, s: Any) -> None:
+    told = await cli.refused("quarantine", "show", "2", "--incarnation", str(2**62))
+    assert told.startswith("nothing of sequence 2 was put into quarantine")
+
+
 async def test_one_entry_is_shown_with_its_headers_and_its_payload_only_on_request(
     live: ConsumerHarness, cli: Cli, s: Any
 ) -> None:
