@@ -17,12 +17,12 @@ import asyncpg
 import pytest
 from tests.support import inspection
 from tests.support.consumer_harness import ConsumerHarness
-from tests.support.gateway import gateway
+from tests.support.gateway import Gateway, gateway
 from tests.support.load import Load, flowing, tuned
 from tests.support.process import projectionist
 from tests.support.servers import SCHEMA
 from tests.support.shop import shop
-from tests.support.waiting import HANG_S, cancelled, listening, silent_for
+from tests.support.waiting import HANG_S, Heard, cancelled, listening, silent_for
 
 pytestmark = pytest.mark.asyncio
 
@@ -102,7 +102,7 @@ async def test_a_postgresql_without_spare_connections_is_tried_once_a_second_and
                     async with limited(live, url, what):
                         gate.cut()
                         await heard.wait("postgres.reach.ill")
-                        # What others had begun by then may still arrive.
+                        await stands_still(heard, gate)
                         attempts, begun = gate.attempts, time.monotonic()
                         await silent_for(heard, "batch.acked", 3)
                         assert gate.attempts - attempts <= time.monotonic() - begun + 4
@@ -115,6 +115,15 @@ async def test_a_postgresql_without_spare_connections_is_tried_once_a_second_and
     assert "too many connections" in lines[0] or "connection was closed" in lines[0]
     await load.check()
     assert await live.failed_tries() == 0
+
+
+async def stands_still(heard: Heard, gate: Gateway) -> None:
+    """Return when nothing arrives any more; a session that was being opened when all were cut is cut, too."""
+    acked = -1
+    while acked != heard.counts["batch.acked"]:
+        acked = heard.counts["batch.acked"]
+        gate.cut()
+        await asyncio.sleep(1)
 
 
 async def test_a_process_that_starts_while_the_server_is_full_waits_for_a_place(
