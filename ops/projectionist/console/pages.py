@@ -76,9 +76,8 @@ def command_line(*words: object, of: str | None = None) -> str:
     """
     told = [str(word) for word in words if word is not None]
     place = next((place for place, word in enumerate(told) if word.startswith("-")), len(told))
-    if of is not None and of.startswith(
-        "-"
-    ):  # all that stands alone comes last: parsers fill it from one stretch
+    if of is not None and of.startswith("-"):
+        # All that stands alone comes last: parsers fill it from one stretch.
         told = [told[0], *told[place:], "--", *told[1:place], of]
     elif of is not None:
         told.insert(place, of)

@@ -169,7 +169,7 @@ async def test_a_lock_that_is_held_for_long_costs_no_attempt_and_no_delivery(liv
 
 
 async def deliveries(harness: ConsumerHarness, cls: type) -> int:
-    """How many deliveries the broker has made to the consumer."""
+    """Count the deliveries that the broker has made to the consumer."""
     durable = await inspection.durable_name(harness, definition(cls).name)
     info = await harness.nats.jetstream().consumer_info(harness.stream.name, durable)
     assert info.delivered is not None

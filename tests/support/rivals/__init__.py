@@ -1,1 +1,1 @@
-"""What others lose, double or leave stuck: Projectionist and its rivals under the same events, kills and providers."""
+"""Puts Projectionist and its rivals under the same events, kills and providers: who loses, doubles, leaves stuck."""

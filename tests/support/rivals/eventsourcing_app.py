@@ -42,7 +42,7 @@ class BookedOrder(Aggregate):
 
 
 class Book(Application[UUID]):
-    """Where the orders are."""
+    """Holds the orders."""
 
 
 class RivalView(PostgresTrackingRecorder):
@@ -65,7 +65,7 @@ class RivalView(PostgresTrackingRecorder):
 
 
 class MailView(PostgresTrackingRecorder):
-    """How far the receipts are."""
+    """Keeps how far the receipts are."""
 
     def passed(self, tracking: Tracking) -> None:
         """Note that one event is dealt with."""

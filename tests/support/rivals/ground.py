@@ -1,4 +1,4 @@
-"""What a rival's processes are told: where its servers are, and which release it is."""
+"""Tells a rival's processes where its servers are, and which release they are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACK_WAIT_S, SILENCE_S, RETRY_S = 5.0, 5.0, 1.0
 
 
 class RivalGround(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a trial takes place."""
+    """Says where a trial takes place."""
 
     database: str
     nats: str

@@ -40,7 +40,7 @@ def test_the_lock_names_no_place_to_fetch_from() -> None:
         "name==1.0 --hash=md5:" + "a" * 32,
         "name==1.0 --hash=sha256:short",
         "-e .",
-        "--index-url ./elsewhere",
+        "--find-links ./elsewhere",
     ],
 )
 def test_a_line_without_version_and_hash_is_refused(line: str) -> None:

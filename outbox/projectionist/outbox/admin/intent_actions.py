@@ -105,7 +105,7 @@ class GroupsPage(msgspec.Struct, frozen=True):
     """Groups of intents, the lanes that stand, and how the last attempts of samples and heads have ended."""
 
     all_groups: int
-    """How many there are; the largest are told."""
+    """Counts all there are; the largest are told."""
     groups: list[IntentGroup]
     lanes: list[StandingLane]
     outcomes: dict[str, str]

@@ -31,7 +31,7 @@ SILENT_BEATS = 3
 """After so many missed heartbeats a process counts as dead or frozen."""
 LOOK_EVERY_S = 0.2
 POOL = "projectionist run"
-"""How sessions are named that the consumers of a process share, before its instance."""
+"""Names the sessions that the consumers of a process share, before its instance."""
 
 
 class DeadSessions:
